@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_kernel.commands.describe import find_living_holders
-from agent_kernel.commands.output import Lines, Result, colours_wanted
+from agent_kernel.commands.describe import Lines, Result, colours_wanted, find_living_holders
 from agent_kernel.commands.places import BUNDLE, find_store
 from agent_kernel.commands.scope import Command, Helped, Parser, Progress, Question, Scope, UsageProblem
 from agent_kernel.commands.table import (
@@ -263,7 +262,7 @@ def _with_another_bundle(
 
 
 def _reproduce(words: Sequence[str]) -> int:
-    from agent_kernel.reproduction import command as reproduction
+    from agent_kernel.reproduction import assessment as reproduction
 
     options = reproduction.parser().read(words)
     with progress_bar() as progress:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import msgspec
 
-from agent_kernel.agents.event_log import EventStore, short_run
+from agent_kernel.agents.event_log import EventStore, candidate_on, is_temporary, short_run
 from agent_kernel.agents.events import (
     GIVEN,
     ApprovalRequested,
@@ -31,7 +31,6 @@ from agent_kernel.agents.events import (
 )
 from agent_kernel.agents.messages import open_action, redact, start_event
 from agent_kernel.agents.models import FunctionModel, Request, Turn
-from agent_kernel.agents.temporary_branches import candidate, is_temporary
 from agent_kernel.errors import (
     DamagedObjectError,
     MoveNotMadeError,
@@ -613,8 +612,10 @@ def is_race(start: Event) -> bool:
 def race_outcome(events: Sequence[Event]) -> RaceOutcome:
     """What the events of a race tell."""
     notes = [event for event in events if isinstance(event, SubRun)]
-    runs = {number: one.child for one in notes if (number := candidate(one.branch)[1])}
-    picks = [(candidate(one.branch)[1], one.after or one.before) for one in reversed(notes) if one.status == "picked"]
+    runs = {number: one.child for one in notes if (number := candidate_on(one.branch)[1])}
+    picks = [
+        (candidate_on(one.branch)[1], one.after or one.before) for one in reversed(notes) if one.status == "picked"
+    ]
     return RaceOutcome(runs, tuple(picks), any(one.status == "discarded" for one in notes))
 
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
-from agent_kernel.agents import agent_undo, event_log, messages, return_types, rights
+from agent_kernel.agents import agent_undo, event_log, messages, rights
 from agent_kernel.agents.agent_undo import DENIED, is_external, is_race
+from agent_kernel.agents.arguments import Misfit, fit, type_text
 from agent_kernel.agents.current import guard_pages
 from agent_kernel.agents.event_log import OVER, Log, State, state_of
 from agent_kernel.agents.events import (
@@ -237,8 +238,8 @@ def _end_task(run_executor: RunExecutor, task_end: TaskEnd) -> Iterator[Event]:
             yield Clarify(question=run_executor.context.redact_output(str(task_end.value), 4_000))
         case _:
             try:
-                run_executor.value = return_types.fit(task_end.value, run_executor.setup.returns)
-            except return_types.Misfit as misfit:
+                run_executor.value = fit(task_end.value, run_executor.setup.returns)
+            except Misfit as misfit:
                 reason = run_executor.context.redact_output(str(misfit), 500)
                 yield Error(source="value", message=reason)
                 yield outcome_text(run_executor, f"task.success was given a value that does not fit: {reason}")
@@ -248,9 +249,7 @@ def _end_task(run_executor: RunExecutor, task_end: TaskEnd) -> Iterator[Event]:
 
 def _success(run_executor: RunExecutor) -> Success:
     text = "" if run_executor.value is None else previews.line(previews.make_preview(run_executor.value, "result"))
-    return Success(
-        result=run_executor.context.redact_output(text), type=return_types.type_text(type(run_executor.value))
-    )
+    return Success(result=run_executor.context.redact_output(text), type=type_text(type(run_executor.value)))
 
 
 def check_setup(result: CodeResult, context: ExecutionContext) -> list[Event]:

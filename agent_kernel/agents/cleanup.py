@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent_kernel.agents import approval, messages, temporary_branches
-from agent_kernel.agents.event_log import state_of
+from agent_kernel.agents import approval, event_log, messages
+from agent_kernel.agents.event_log import PREVIEWS, state_of
 from agent_kernel.agents.events import ApprovalRequested, Event, Output, Part, StateChange, SubRun
 from agent_kernel.agents.messages import open_action, start_event
-from agent_kernel.agents.temporary_branches import PREVIEWS
 from agent_kernel.errors import BranchInUseError, DamagedObjectError, RefNotFoundError, RunNotFoundError
 from agent_kernel.repository import ASIDE, hex_of
 from agent_kernel.values import previews
@@ -59,7 +58,7 @@ def find_partial_work(repo: Repository, event_store: EventStore, events: Sequenc
     """What the sub-agents of a run left that stopped halfway, also their own sub-agents."""
     runs: dict[str, list[SubRun]] = {}
     for event in events:
-        if isinstance(event, SubRun) and event.branch and not event.branch.startswith(temporary_branches.RACES):
+        if isinstance(event, SubRun) and event.branch and not event.branch.startswith(event_log.RACES):
             runs.setdefault(event.child, []).append(event)
     stopped = {child: notes for child, notes in runs.items() if notes[-1].status in _STOPPED}
     if not stopped:
@@ -115,7 +114,7 @@ def delete_unneeded_branches(
 
 
 def _may_be_temporary(name: str) -> bool:
-    return temporary_branches.is_temporary(name) or temporary_branches.may_be_sub_agents(name)
+    return event_log.is_temporary(name) or event_log.may_be_sub_agents(name)
 
 
 def _forget_heads(repo: Repository) -> None:
@@ -144,7 +143,7 @@ class _Needs:
             return True
 
     def _needs(self, name: str) -> bool:
-        preview, (race, _) = temporary_branches.preview(name), temporary_branches.candidate(name)
+        preview, (race, _) = event_log.previewed_run(name), event_log.candidate_on(name)
         if preview is not None:
             return any(self._may_take(run, name) for run in self._runs_of_preview(name, preview))
         if race:
@@ -196,7 +195,7 @@ class _Needs:
 
     def _is_for_a_person(self, name: str) -> bool:
         """Whether this is no sub-agent's branch, or one that is kept for a person."""
-        start = temporary_branches.sub_agent(self._event_store, name)
+        start = event_log.find_sub_agent(self._event_store, name)
         if start is None:  # nothing was done where not even its run was begun
             holder = self._repo.lease_of(name)
             return holder is None or not holder.session.startswith(ASIDE)

@@ -5,11 +5,14 @@ two processes that go on with one run cannot both write its next event. `e/` key
 leaves them alone. Beside them a key `a/` says who drives a run (`EventStore.claim`), and a run that waits for a person has a key `w/`,
 as has one that stopped before it was done, written by the same swaps: whoever lists what waits or stopped, or looks whether
 that has changed, need not read how every run of the store stands.
+
+At the end: what the name of a branch says of the run that it was made for.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import secrets
 import socket
 import time
@@ -44,38 +47,48 @@ from agent_kernel.agents.events import (
     escape_all_texts,
 )
 from agent_kernel.errors import RunBusyError, RunNotFoundError, StoreError
-from agent_kernel.repository import Holder
+from agent_kernel.repository import Holder, hex_of
 from agent_kernel.repository.runs import HOLDS
 from agent_kernel.session.interrupts import uninterrupted
 
 if TYPE_CHECKING:
+    from agent_kernel.session.snapshot import Repository
     from agent_kernel.storage import Store
 
 __all__ = [
     "MOVED",
     "OVER",
     "PREFIX",
+    "PREVIEWS",
+    "RACES",
     "WAITING",
     "EventStore",
     "Listener",
     "Log",
     "State",
     "active_seconds",
+    "candidate_on",
     "comes_to_rest",
     "decode_claim",
     "describe_holder",
+    "describe_temporary",
     "end_claim",
+    "find_sub_agent",
     "has_called_tool",
     "has_unpriced",
     "is_alive",
     "is_claim_active",
     "is_own_claim",
     "is_remote",
+    "is_temporary",
     "key",
     "make_claim",
+    "may_be_sub_agents",
     "model_errors",
     "new_run_id",
     "outputs_in_a_row",
+    "previewed_run",
+    "purpose_text",
     "retries_in_a_row",
     "short_run",
     "since_resumed",
@@ -642,3 +655,75 @@ def _turns(events: Sequence[Event]) -> Iterator[list[Event]]:
             after = []
         else:
             after.append(event)
+
+
+# -- branches that agents have for a while
+#
+# Nobody named them: they are of a step tried on a fork, a candidate of a race, a sub-agent.
+#
+# They can be named as any other. But they are no lines of work, so nothing offers them where a person chooses a branch.
+
+
+PREVIEWS: Final = "preview/"
+RACES: Final = "race/"
+_PREVIEW: Final = re.compile(rf"{PREVIEWS}[0-9a-f]{{8}}(-(?P<run>[0-9a-f]{{5}}))?")
+_SUB_AGENT: Final = re.compile(r"(?P<agent>.+)-(?P<run>[0-9a-f]{5})")
+_CANDIDATE: Final = re.compile(rf"{RACES}(?P<race>[0-9a-f]{{5}})/(?P<number>\d+)")
+
+
+def previewed_run(branch: str) -> str | None:
+    """The run, as its id ends, of which a step was tried on a fork ("": the branch does not say), whose branch this is; None for other branches."""
+    found = _PREVIEW.fullmatch(branch)
+    return None if found is None else found["run"] or ""
+
+
+def candidate_on(branch: str) -> tuple[str, int]:
+    """The race, as its id ends, and the number of the candidate whose branch this is; "" and 0 for other branches."""
+    found = _CANDIDATE.fullmatch(branch)
+    return ("", 0) if found is None else (found["race"], int(found["number"]))
+
+
+def may_be_sub_agents(branch: str) -> bool:
+    """Whether a branch is called as those of sub-agents are: people may call theirs so as well."""
+    return _SUB_AGENT.fullmatch(branch) is not None
+
+
+def find_sub_agent(event_store: EventStore, branch: str) -> TaskStart | None:
+    """How the run of the sub-agent began whose branch this was made as; None for other branches."""
+    found = _SUB_AGENT.fullmatch(branch)
+    if found is None:
+        return None
+    for run in event_store.runs():
+        if run.endswith(found["run"]):
+            with suppress(RunNotFoundError):  # what it began with is damaged
+                start = event_store.first(run)
+                if start.parent_run and start.agent == found["agent"]:
+                    return start
+    return None
+
+
+def describe_temporary(repo: Repository, event_store: EventStore) -> dict[str, str]:
+    """Those of a repository's branches, each with what it is in words. What a person went on with is theirs."""
+    found: dict[str, str] = {}
+    for name, tip in repo.branches().items():
+        purpose = purpose_text(name)
+        start = None if purpose else find_sub_agent(event_store, name)
+        is_theirs = start is not None and hex_of(tip) != start.before and repo.commit_at(tip).author.kind == "person"
+        if start is not None and not is_theirs:
+            purpose = f"sub-agent {start.agent} of run {short_run(start.parent_run)}"
+        if purpose:
+            found[name] = purpose
+    return found
+
+
+def is_temporary(branch: str) -> bool:
+    """Whether its name alone says that it is such a branch."""
+    return bool(purpose_text(branch))
+
+
+def purpose_text(branch: str) -> str:
+    """What such a branch is, in words; "" of any other, and of those of sub-agents, which no name tells from others."""
+    race, number = candidate_on(branch)
+    if number:
+        return f"candidate {number} of race {race}"
+    return "tried on a fork, waiting" if previewed_run(branch) is not None else ""

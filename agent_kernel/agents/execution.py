@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable,
 from contextlib import closing, contextmanager
 from inspect import CO_COROUTINE
 from itertools import pairwise
+from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, Protocol, TextIO, cast
 from weakref import WeakSet
@@ -399,13 +400,26 @@ def make_outputs(text: str) -> Outputs | None:
     return Outputs(version=1, outputs=(Output(kind="stream", name="stdout", text=escape_surrogates(text)),))
 
 
+_PACKAGE: Final = str(Path(__file__).parent.parent) + os.sep
+
+
 def own_traceback(error: BaseException, filename: str) -> str:
-    """The traceback from the agent's own code on."""
-    frames = error.__traceback__
+    """The traceback from the agent's own code on, and of code that ran too long where it was."""
+    is_late = isinstance(error, StepTimeout)
+    frames = (error.__context__ or error if is_late else error).__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename != filename:
         frames = frames.tb_next
     try:
-        return "".join(traceback.format_exception(type(error), error, frames))
+        told = traceback.TracebackException(type(error), error, frames)
+        if is_late or isinstance(error, KeyboardInterrupt):
+            while told.stack and told.stack[-1].filename.startswith(_PACKAGE):  # what stopped the code is none of it
+                told.stack.pop()
+        if is_late:
+            where = "".join(told.stack.format())
+            return f"{'Traceback (most recent call last):' if where else ''}\n{where}TimeoutError: {error}\n".lstrip(
+                "\n"
+            )
+        return "".join(told.format())
     except KeyboardInterrupt:
         raise
     except BaseException as broken:  # noqa: BLE001 - an error of the code's own class says of itself what it likes

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from agent_kernel.agents import agent_undo, approval, cleanup, event_log, messages, return_types, rights
+from agent_kernel.agents import agent_undo, approval, cleanup, event_log, messages, rights
 from agent_kernel.agents.approval import StepOutcome
+from agent_kernel.agents.arguments import type_text
 from agent_kernel.agents.event_log import Log, usage_of
 from agent_kernel.agents.events import (
     GIVEN,
@@ -232,7 +233,7 @@ def _limit_of(run_executor: RunExecutor, error: ModelError) -> str:
 
 def _words(run_executor: RunExecutor, text: str) -> RunItems:
     """The model answered with words alone: they are the result, where words can be one."""
-    if text and return_types.type_text(run_executor.setup.returns) in ("", "str"):
+    if text and type_text(run_executor.setup.returns) in ("", "str"):
         run_executor.value = text
         yield run_executor.log.note(Success(result=text[:2_000], type="str"), before=run_executor.context.head)
         return

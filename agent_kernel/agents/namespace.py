@@ -389,7 +389,7 @@ def _flags_of(namespace: Mapping[str, object]) -> int:
     return found
 
 
-# -- what stands elsewhere in the process while code runs: `__main__`, and a `sys.stdin` that nobody types into
+# -- what stands elsewhere in the process while code runs: `__main__`, a `sys.stdin` that nobody types into, and its output
 
 
 class _Main(ModuleType):
@@ -422,6 +422,8 @@ class _Nobody(io.TextIOBase):
 class _Before:
     main: ModuleType | None = None
     stdin: Any = None
+    stdout: Any = None
+    stderr: Any = None
 
 
 _main_lock = threading.Lock()
@@ -435,6 +437,7 @@ def _as_main(main: ModuleType) -> Generator[None]:
     with _main_lock:
         if not _active_mains:
             _before.main, _before.stdin = sys.modules.get("__main__"), sys.stdin
+            _before.stdout, _before.stderr = sys.stdout, sys.stderr
         _active_mains.append(main)
         sys.modules["__main__"], sys.stdin = main, _nobody
     try:
@@ -450,6 +453,9 @@ def _as_main(main: ModuleType) -> Generator[None]:
                 if _before.main is not None:
                     sys.modules["__main__"] = _before.main
                 sys.stdin, _before.main, _before.stdin = _before.stdin, None, None
+                # The program's, which code may have put others in the place of, and left them.
+                sys.stdout, sys.stderr = _before.stdout, _before.stderr
+                _before.stdout = _before.stderr = None
 
 
 @contextmanager

@@ -10,9 +10,9 @@ from weakref import WeakValueDictionary
 
 from msgspec import structs
 
-from agent_kernel.agents import cleanup, messages, return_types, rights
+from agent_kernel.agents import cleanup, messages, rights
 from agent_kernel.agents.approval import MODES
-from agent_kernel.agents.arguments import Arguments
+from agent_kernel.agents.arguments import Arguments, check_type, type_of_text, type_text
 from agent_kernel.agents.current import MissingNotebook
 from agent_kernel.agents.event_log import OVER, EventStore, Listener, Log, new_run_id
 from agent_kernel.agents.events import Action, TaskStart
@@ -228,7 +228,7 @@ def reopen_run(
         model=model_named(model, context.namespace, context.read_stored_names()),
         limits=options.get("limits") or Limits.of(start.limits),
         approve=options.get("approve", "") or start.approve,
-        returns=return_types.type_of_text(start.returns, context.namespace) if returns is None else returns,
+        returns=type_of_text(start.returns, context.namespace) if returns is None else returns,
         settings=dict(start.settings) if agent is None else agent.model_settings,
         earlier=tuple(messages.messages(context.event_store, start.earlier)),
         can_ask=can_ask,
@@ -301,7 +301,7 @@ def _setup(
         approve = stricter(approve, agent.approve)
     if approve not in MODES:
         raise ValueError(f"approve is one of {', '.join(MODES)}, not {approve!r}")
-    return_types.check(returns)
+    check_type(returns)
     limits = options.get("limits") or agent.limits
     limits = limits if parent is None else limits_within(parent, limits)
     model = model_named(options.get("model") or agent.model, context.namespace)
@@ -342,7 +342,7 @@ def _task_start(
     before: tuple[tuple[str, int], ...],
     arguments: Arguments,
 ) -> TaskStart:
-    wanted = return_types.type_text(made.returns)
+    wanted = type_text(made.returns)
     cell, number = context.cell()
     named = [name for name in arguments.inputs if not context.is_hidden(name)]
     inputs_note = f"Given as variables: {', '.join(named)}." if named else ""

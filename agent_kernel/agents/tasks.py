@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overlo
 
 import msgspec
 
-from agent_kernel.agents import event_log, return_types
+from agent_kernel.agents import event_log
+from agent_kernel.agents.arguments import Misfit, fit
 from agent_kernel.agents.rights import parent_executor
 from agent_kernel.agents.run import Run, drive_together
 from agent_kernel.errors import AgentKernelError
@@ -189,12 +190,12 @@ class Task(Generic[P, C, R]):
         kind = self._signature.parameters[name].kind
         try:
             if kind is inspect.Parameter.VAR_POSITIONAL:
-                return tuple(return_types.fit(one, wanted) for one in value)
+                return tuple(fit(one, wanted) for one in value)
             if kind is inspect.Parameter.VAR_KEYWORD:
-                return {key: return_types.fit(one, wanted) for key, one in value.items()}
+                return {key: fit(one, wanted) for key, one in value.items()}
             default = self._signature.parameters[name].default
-            return value if value is default else return_types.fit(value, wanted)
-        except return_types.Misfit as misfit:
+            return value if value is default else fit(value, wanted)
+        except Misfit as misfit:
             raise TypeError(f"{self.__name__}(): argument {name!r} does not fit: {misfit}") from None
 
 

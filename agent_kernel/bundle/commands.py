@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent_kernel.bundle import exporting, keys, opening
-from agent_kernel.bundle.members import REQUIREMENTS
-from agent_kernel.bundle.virtual_environment import (
+from agent_kernel.bundle.members import (
+    REQUIREMENTS,
     MadeEnvironment,
     environment_path_of,
     make_environment,
     make_lock,
     read_pins,
 )
-from agent_kernel.commands.output import Block, Json, Line, Lines, Result, Table
+from agent_kernel.commands.describe import Block, Json, Line, Lines, Result, Table
 from agent_kernel.commands.scope import Parser, Progress, Question, Scope, UsageProblem
 from agent_kernel.errors import MissingExtraError, SigningKeyError, UntrustedStoreError
 from agent_kernel.repository import hex_of, person, short
@@ -55,7 +55,7 @@ def export_arguments(parser: Parser) -> None:
     parser.takes_all("ref", "ref", help="branches and tags (default: this branch, and the tags on the way to it)")
     parser.flag("--all", help="all branches and tags")
     parser.several("--exclude", metavar="NAME", help="leave these variables out of the whole history", kind="name")
-    parser.several("--keep", metavar="NAME", help="take these along although they look like secrets", kind="name")
+    parser.several("--keep", metavar="NAME", help="take these variables or records (Note:a) along although they look like secrets", kind="name")
     parser.flag("--keep-secrets", help="take along all that looks like a secret")
     parser.flag("--html", help="write one HTML page for people who only look: code, outputs, variables, history")
     one = parser.one_of()
@@ -70,8 +70,8 @@ def export_arguments(parser: Parser) -> None:
     parser.flag("--force", help="write over a file that is there")
     parser.flag("--yes", help="write it although it is large")
     parser.explains(
-        "Variables that look like secrets, by their names or by what they held, are left out of the whole history, and keys and\n"
-        "tokens are masked in code, outputs and agents' runs. Look through the file with show before you send it."
+        "Variables and records that look like secrets, by their names or by what they held, are left out of the whole history, and\n"
+        "keys and tokens are masked in code, outputs and agents' runs. Look through the file with show before you send it."
     )
 
 

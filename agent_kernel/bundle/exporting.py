@@ -18,10 +18,11 @@ import msgspec
 
 from agent_kernel.bundle.data import Plain, plain_data
 from agent_kernel.bundle.secrets import holds_any, looks_secret, value_looks_secret
-from agent_kernel.cells.notebook_file import history_notebook
+from agent_kernel.cells.files import history_notebook
 from agent_kernel.commands.contents import read_stored
-from agent_kernel.errors import RefNotFoundError
+from agent_kernel.errors import NameNotFoundError, RefNotFoundError
 from agent_kernel.records.lines import decode_row, read_entry
+from agent_kernel.records.merge import name_of, unit_of
 from agent_kernel.repository import (
     Commit,
     Document,
@@ -203,10 +204,10 @@ def gather(
 
     Args:
         exclude: variables to leave out of the whole history.
-        keep: variables that go along although they look like secrets; `keeps_secrets`: all of these.
+        keep: variables and records (`Note:a`) that go along although they look like secrets; `keeps_secrets`: all of these.
 
     Raises:
-        NameNotFoundError: no commit has one of the excluded variables.
+        NameNotFoundError: no commit has one of the excluded or kept variables, or one of the kept records.
         RefNotFoundError: a branch or tag has a name that looks like a secret.
     """
     if not keeps_secrets:
@@ -214,6 +215,7 @@ def gather(
     above = OverlayStore(source.store)
     _narrow(above, chosen)
     repo = Repository(above)
+    _require_names(repo, chosen.tips, keep)
     found, texts = (dict[str, Secret](), frozenset[str]())
     if not keeps_secrets:
         found, texts = find_secrets(repo, chosen.tips, keep)
@@ -234,7 +236,7 @@ def gather(
     masked: tuple[ObjectId, ...] = ()
     records = set[str]()
     if not keeps_secrets:
-        masked, records, moved = _mask_code(repo, texts)
+        masked, records, moved = _mask_code(repo, texts, keep)
         rewritten.append(moved)
     now = Chosen(repo.branches(), repo.tags(), chosen.head)
     reach = Reach(repo.objects)
@@ -249,7 +251,7 @@ def gather(
         _sizes_of_variables(repo, now),
         {_masked_name(name): "it was left out before" for name in before.left_out}
         | {_masked_name(name): found[name].why if name in secret else "you left it out" for name in hidden}
-        | {_record_name(key): "it holds what looks like a secret" for key in records},
+        | {_masked_name(name): "a record that holds what looks like a secret" for name in records},
         tuple(sorted({*masked, *_current_ids((known[one] for one in before.masked if one in known), rewritten)})),
         tuple(
             sorted(
@@ -442,9 +444,16 @@ def _masked_name(name: str) -> str:
     return previews.MASK if looks_secret(name.encode("utf-8", "replace")) else name
 
 
-def _record_name(key: str) -> str:
-    collection, _, id = key.partition("\0")
-    return f"record {_masked_name(id)} of {_masked_name(collection)}"
+def _require_names(repo: Repository, tips: Iterable[ObjectId], names: Collection[str]) -> None:
+    """Raise NameNotFoundError for a name that no variable and no record of the history has."""
+    unknown = {*names}
+    for _, commit in repo.history.walk(tips) if unknown else ():
+        unknown -= {one.name for one in commit.changed} | {name_of(unit_of(key)) for key, _ in commit.recent}
+    for root in {commit.records for _, commit in repo.history.walk(tips)} if unknown else ():
+        if root is not None:
+            unknown -= {name_of(unit_of(key)) for key in repo.tree(root).names()}
+    if unknown:
+        raise NameNotFoundError(min(unknown), "any commit of the bundle, and no record")
 
 
 def _holds_a_secret(repo: Repository, entry: Entry) -> Secret | None:
@@ -464,12 +473,13 @@ def _holds_a_secret(repo: Repository, entry: Entry) -> Secret | None:
 class _Mask:
     """What a history says without what looks like a secret: in code, errors, messages, outputs, pages and agents' runs."""
 
-    def __init__(self, repo: Repository, texts: frozenset[str]) -> None:
+    def __init__(self, repo: Repository, texts: frozenset[str], keep: Collection[str]) -> None:
         self._objects, self._writer = repo.objects, repo.writer()
         self._texts = texts
         self._repo = repo
-        self.omitted_records: set[str] = set()  # keys of them
+        self._is_secret_record = cache(self._holds_secret)
         self._records = cache(self._records_of)
+        self._doomed = {unit for unit in self._secret_units() if name_of(unit) not in keep}
         self._outputs = cache(self._outputs_of)
         self._masked_cell = cache(self._mask_document_cell)
 
@@ -480,9 +490,7 @@ class _Mask:
         """The fields of a commit that are to be other ones."""
         found: dict[str, object] = {"document": commit.document and self._document(commit.document)}
         found["records"] = commit.records and self._records(commit.records)
-        found["recent"] = tuple(
-            (key, None if row is None or self._is_omitted(key, row) else row) for key, row in commit.recent
-        )
+        found["recent"] = tuple((key, None if unit_of(key) in self._doomed else row) for key, row in commit.recent)
         if commit.notebook is not None and looks_secret(self._objects.get(Kind.SMALL, commit.notebook)):
             found["notebook"] = None
         hidden = self._texts
@@ -503,20 +511,28 @@ class _Mask:
         for name, value in fields.items():
             fields[name] = _masked(value)
 
+    @property
+    def omitted_records(self) -> set[str]:
+        """The names of the records that are left out."""
+        return set(map(name_of, self._doomed))
+
+    def _secret_units(self) -> set[str]:
+        """The records, and lists with all their parts, in which something looks like a secret or a copy of one stands, in any commit."""
+        found: set[str] = set()
+        roots: set[ObjectId] = set()
+        for _, commit in self._repo.history.walk(tips(self._repo)):
+            roots |= {commit.records} - {None}  # type: ignore[arg-type]
+            found |= {unit_of(key) for key, row in commit.recent if row is not None and self._is_secret_record(row)}
+        for root in roots:
+            found |= {unit_of(key) for key, row in self._repo.tree(root).rows() if self._is_secret_record(row)}
+        return found
+
     def _records_of(self, root: ObjectId) -> ObjectId:
-        """The records without those in which something looks like a secret, or a copy of one stands."""
         tree = self._repo.tree(root)
-        doomed = [key for key, entry in tree.rows() if self._is_secret_record(entry)]
-        self.omitted_records.update(doomed)
+        doomed = [key for key in tree.names() if unit_of(key) in self._doomed] if self._doomed else []
         return tree.edit_rows(self._writer, dict.fromkeys(doomed)).id if doomed else root
 
-    def _is_omitted(self, key: str, entry: bytes) -> bool:
-        is_secret = self._is_secret_record(entry)
-        if is_secret:
-            self.omitted_records.add(key)
-        return is_secret
-
-    def _is_secret_record(self, entry: bytes) -> bool:
+    def _holds_secret(self, entry: bytes) -> bool:
         row = decode_row(read_entry(self._repo, entry))
         content = b"" if row.is_sealed else row.text()
         return looks_secret(content) or any(text.encode("utf-8", "replace") in content for text in self._texts)
@@ -561,15 +577,15 @@ def _masked(value: Any) -> Any:
 
 
 def _mask_code(
-    repo: Repository, texts: frozenset[str]
+    repo: Repository, texts: frozenset[str], keep: Collection[str]
 ) -> tuple[tuple[ObjectId, ...], set[str], Mapping[ObjectId, ObjectId]]:
     """Mask all that looks like a secret in what the history says, and these texts.
 
     Returns:
-        The commits that had some, by their new ids; the keys of records that were left out; and the new ids of all commits
+        The commits that had some, by their new ids; the names of records that were left out; and the new ids of all commits
         that have one.
     """
-    mask = _Mask(repo, texts)
+    mask = _Mask(repo, texts, keep)
     telling = [found for found, commit in repo.history.walk(tips(repo)) if mask.fields(commit)]
     mask.flush()
     moved = rewrite(repo, Plan(says=mask.fields, event=mask.event)).moved
@@ -613,7 +629,7 @@ def write(
 
     Args:
         sign: makes the signature of a manifest, as `keys.Signer.sign` does.
-        lock: a `pylock.toml`, see `virtual_environment.make_lock`.
+        lock: a `pylock.toml`, see `members.make_lock`.
 
     Raises:
         DamagedObjectError: an object in the store is not what was stored.

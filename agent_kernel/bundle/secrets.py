@@ -102,7 +102,7 @@ def _beginnings(content: bytes) -> Iterator[int]:
 
 _LEAST: Final = 8  # characters of a secret, with what says that it is one
 _DIGITS: Final = 11  # of the number that some tokens begin with, and the character before it
-_COLOUR: Final = 5  # characters that set one, before a text in a terminal
+_BEFORE: Final = 6  # characters that set a colour, before a text in a terminal, or say whose token it is
 _LEAST_JOINED: Final = 20
 
 
@@ -114,7 +114,7 @@ def _is_secret_at(content: bytes, at: int) -> bool:
     before = content[at - 1 : at]
     if not (before.isalnum() or before == b"_") or _is_length(content, at):
         return bool(secret_at(text))
-    prefix = content[max(at - _COLOUR, 0) : at].decode("latin-1")
+    prefix = content[max(at - _BEFORE, 0) : at].decode("latin-1")
     if secret_at(prefix + text, len(prefix)):
         return True
     # In the memory of a column of texts one follows the other, with nothing between them.

@@ -20,8 +20,8 @@ from agent_kernel.bundle import keys
 from agent_kernel.bundle.exporting import environment_of
 from agent_kernel.bundle.opening import OpenBundle, opened, verify
 from agent_kernel.commands import describe
+from agent_kernel.commands.describe import Block, Json, Line, Result, Table
 from agent_kernel.commands.history import Log, log
-from agent_kernel.commands.output import Block, Json, Line, Result, Table
 from agent_kernel.commands.scope import Progress, Scope
 from agent_kernel.errors import BundleError
 from agent_kernel.repository import Author, Commit, ObjectId, hex_of, short

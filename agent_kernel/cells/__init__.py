@@ -1,5 +1,5 @@
 """What leaves a store as a file for others: notebooks and scripts, written from the history, with nothing unpickled.
 
-`linear_history` says which commits lead to a state, `cell_code` what the code of a cell reads and binds, `slices` which
-cells make a variable. `notebook_file` and `script_file` make files of these and put them in their place.
+`cell_code` says what the code of a cell reads, binds and changes, `slices` which commits lead to a state and which of their
+cells make a variable. `files` makes notebooks and scripts of these and puts them in their place.
 """

@@ -20,7 +20,7 @@ from agent_kernel.agents.agent_undo import (
 )
 from agent_kernel.agents.event_log import EventStore, short_run, steps_in, usage_of
 from agent_kernel.agents.events import ApprovalRequested, Cancelled, Event, TaskStart
-from agent_kernel.commands.output import Block, Code, Json, Line, Lines, Result, Table
+from agent_kernel.commands.describe import Block, Code, Json, Line, Lines, Result, Table
 from agent_kernel.commands.scope import Parser, Scope, UsageProblem, count
 from agent_kernel.errors import ModelError
 from agent_kernel.repository import person

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from agent_kernel.commands import describe
 from agent_kernel.commands.checkout import MoveReport
-from agent_kernel.commands.describe import by_name, chip_line, live_ranks
-from agent_kernel.commands.output import Block, Json, Line, Lines, Result
+from agent_kernel.commands.describe import Block, Json, Line, Lines, Result, by_name, chip_line, live_ranks
 from agent_kernel.commands.scope import Notebook, Parser, Scope, UsageProblem
 from agent_kernel.errors import NotBoundError
 from agent_kernel.repository import Commit, ObjectId, hex_of

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
-from agent_kernel.commands.output import Block, Json, Line, Result, Table
+from agent_kernel.commands.describe import Block, Json, Line, Result, Table
 from agent_kernel.commands.scope import Parser, Scope, UsageProblem, count
 from agent_kernel.text import clean, clock, cut, duration, plural, size_text
 from agent_kernel.values import previews

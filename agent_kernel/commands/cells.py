@@ -10,11 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agent_kernel.cells.notebook_file import NotebookFile, first_line, history_notebook, write_file
-from agent_kernel.cells.script_file import Script, notebook_of_slice, script_of
+from agent_kernel.cells.files import (
+    NotebookFile,
+    Script,
+    first_line,
+    history_notebook,
+    notebook_of_slice,
+    script_of,
+    write_file,
+)
 from agent_kernel.cells.slices import Slice, SlicedCell, slice_of
 from agent_kernel.commands import describe
-from agent_kernel.commands.output import Block, Code, Json, Line, Lines, Opens, Result, Table
+from agent_kernel.commands.describe import Block, Code, Json, Line, Lines, Opens, Result, Table
 from agent_kernel.commands.scope import Parser, Scope, UsageProblem
 from agent_kernel.repository import Commit, hex_of, short
 from agent_kernel.text import clean, list_names, plural, shorten_url

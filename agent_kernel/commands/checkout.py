@@ -20,8 +20,7 @@ from agent_kernel.agents.event_log import EventStore, steps_in
 from agent_kernel.agents.events import Cancelled, Fail
 from agent_kernel.agents.messages import find_stepless_runs
 from agent_kernel.commands import describe
-from agent_kernel.commands.describe import by_name, ranks
-from agent_kernel.commands.output import Block, Json, Line, Lines, Opens, Result
+from agent_kernel.commands.describe import Block, Json, Line, Lines, Opens, Result, by_name, ranks
 from agent_kernel.commands.scope import Parser, Scope, UsageProblem
 from agent_kernel.errors import NameNotFoundError, NothingToUndoError, RefNotFoundError, UnrelatedHistoriesError
 from agent_kernel.repository import Commit, Head, ObjectId, hex_of, person, short

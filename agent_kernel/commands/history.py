@@ -13,8 +13,7 @@ from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
 
 from agent_kernel.commands import describe
-from agent_kernel.commands.describe import Rank, by_name, chip_pieces, grown, ranks_of
-from agent_kernel.commands.output import (
+from agent_kernel.commands.describe import (
     SIGNS,
     SPACE,
     Block,
@@ -22,11 +21,16 @@ from agent_kernel.commands.output import (
     Line,
     Opens,
     Piece,
+    Rank,
     Result,
     Table,
+    by_name,
+    chip_pieces,
     cut_pieces,
+    grown,
     paint_all,
     plain,
+    ranks_of,
 )
 from agent_kernel.commands.scope import Parser, Scope, count
 from agent_kernel.errors import RefNotFoundError, StoreError

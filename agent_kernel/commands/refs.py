@@ -6,10 +6,9 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent_kernel.agents.event_log import EventStore
-from agent_kernel.agents.temporary_branches import describe_temporary
+from agent_kernel.agents.event_log import EventStore, describe_temporary
 from agent_kernel.commands import describe
-from agent_kernel.commands.output import Block, Json, Line, Lines, Result, Table
+from agent_kernel.commands.describe import Block, Json, Line, Lines, Result, Table
 from agent_kernel.commands.scope import Parser, Scope, UsageProblem
 from agent_kernel.errors import RefExistsError
 from agent_kernel.repository import ObjectId, hex_of, short

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from argparse import _MutuallyExclusiveGroup as Choice  # pyright: ignore[reportPrivateUsage]  # it has no other name
 
     from agent_kernel.agents.races.race import Race
-    from agent_kernel.commands.output import Result
+    from agent_kernel.commands.describe import Result
     from agent_kernel.session import Repository, Session
     from agent_kernel.session.operations import Report
 

@@ -15,7 +15,7 @@ from keyword import iskeyword
 from types import ModuleType
 from typing import cast
 
-from agent_kernel.commands.output import Json, Line, Lines, Result, Table
+from agent_kernel.commands.describe import Json, Line, Lines, Result, Table
 from agent_kernel.commands.scope import Command, Helped, Parser, Scope, UsageProblem
 from agent_kernel.errors import MergeConflictError
 
@@ -48,7 +48,7 @@ _ALL = (
         "show",
         alone="one commit, one variable in it (REF:NAME), or, without a ref, all of a bundle",
     ),
-    Command("diff", "what differs between two commits", "diff"),
+    Command("diff", "what differs between two commits", "show"),
     Command("deps", "the cells that make a variable", "cells"),
     Command("script", "those cells as a script that runs", "cells"),
     Command("notebook", "write the history of a commit as a notebook, with outputs", "cells"),

@@ -25,7 +25,7 @@ from agent_kernel.repository.commits import decode_commit
 from agent_kernel.repository.refs import BRANCHES, EPOCH, HEADS, TAGS
 from agent_kernel.repository.runs import HOLDS
 from agent_kernel.session.history import mask_commit, session_of
-from agent_kernel.values.previews import clean
+from agent_kernel.text import clean
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_kernel.commands.output import Block, Json, Line, Lines, Result, Table
+from agent_kernel.commands.describe import Block, Json, Line, Lines, Result, Table
 from agent_kernel.commands.scope import Parser, Question, UsageProblem, count, days
 from agent_kernel.errors import NameNotFoundError, RefNotFoundError
 from agent_kernel.repository import ObjectId, Retention, hex_of, short

@@ -46,7 +46,8 @@ reads one answer a line from standard output. The first line says what came back
   {"id": 7, "diff": ["REF", "REF"]}            what differs; true: what the last commit changed
   {"id": 8, "close": true}                     end, as the end of the input does
 
-An answer has the id of its request and "ok"; where that is false, "error" is a text. A SIGINT interrupts the code that runs.
+An answer has the id of its request and "ok"; where that is false, "error" is a text. A SIGINT interrupts the code that runs,
+and a SIGTERM ends the worker, after the answer of the code that it interrupts.
 """
 _DONE, _FAILED = 0, 1
 Answer: TypeAlias = dict[str, object]
@@ -83,7 +84,7 @@ def _work(wire: _Wire, output: _Output | None, store: str, branch: str | None) -
         wire.send({"ready": False} | _refusal(error))
         return _FAILED
     namespace.executor = executor = _Executor(namespace.namespace, output)
-    executor.handle_interrupts()
+    executor.handle_signals()
     try:
         wire.send({"ready": True, "came_back": namespace.came_back, "names": len(namespace)} | _where(namespace))
         _serve(namespace, wire, executor)
@@ -103,8 +104,8 @@ def _end() -> None:
 
 
 def _serve(namespace: Namespace, wire: _Wire, executor: _Executor) -> None:
-    for line in wire:
-        executor.handle_interrupts()  # the code may have set handlers of its own
+    for line in executor.waiting_for(wire):
+        executor.handle_signals()  # the code may have set handlers of its own
         request: dict[str, object] = {}
         answer: Answer
         try:
@@ -308,16 +309,42 @@ class _Executor(NamespaceExecutor):
         super().__init__(namespace)
         self._all = output
         self._is_interruptible = False
-
-    def handle_interrupts(self) -> None:
-        """From now on SIGINT interrupts the code that runs; where none does, nothing."""
-        signal.signal(signal.SIGINT, self._on_interrupt)
+        self._is_waiting = False
+        self._is_terminated = False
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=_end_by_sigterm)
+            os.register_at_fork(after_in_child=self._end_by_sigterm)
+
+    def handle_signals(self) -> None:
+        """From now on SIGINT interrupts the code that runs, and nothing else; SIGTERM ends the worker after its answer."""
+        signal.signal(signal.SIGINT, self._on_interrupt)
+        signal.signal(signal.SIGTERM, self._on_termination)
+
+    def waiting_for(self, wire: Iterable[bytes]) -> Iterator[bytes]:
+        """The lines. Raises KeyboardInterrupt in place of the next one where SIGTERM came."""
+        lines = iter(wire)
+        while True:
+            self._is_waiting = True
+            if self._is_terminated:
+                raise KeyboardInterrupt
+            line = next(lines, None)
+            self._is_waiting = False
+            if line is None:
+                return
+            yield line
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
         if self._is_interruptible:
             raise KeyboardInterrupt
+
+    def _on_termination(self, number: int, frame: FrameType | None) -> None:
+        self._is_terminated = True
+        if self._is_interruptible or self._is_waiting:
+            raise KeyboardInterrupt
+
+    def _end_by_sigterm(self) -> None:
+        """Let SIGTERM end what the code forked, as `multiprocessing` expects: it interrupts this process alone."""
+        if signal.getsignal(signal.SIGTERM) == self._on_termination:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def _run_codes(self, codes: Sequence[CodeType]) -> object:
         self._is_interruptible = True
@@ -327,13 +354,10 @@ class _Executor(NamespaceExecutor):
             self._is_interruptible = False
 
     def _open_output(self) -> BoundedText:
-        return super()._open_output() if self._all is None else _Passed(self._all)
-
-
-def _end_by_sigterm() -> None:
-    """Let SIGTERM end what the code forked, as `multiprocessing` expects: in this process alone it is an interrupt."""
-    if signal.getsignal(signal.SIGTERM) is signal.default_int_handler:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if self._all is None:
+            return super()._open_output()
+        self._all.lead_here()
+        return _Passed(self._all)
 
 
 class _Passed(BoundedText):
@@ -385,7 +409,8 @@ class _Output:
     would fill the disk.
     """
 
-    def __init__(self, asks: int, answers: BinaryIO, error: int) -> None:
+    def __init__(self, sink: int, asks: int, answers: BinaryIO, error: int) -> None:
+        self._sink = sink
         self._asks = asks
         self._answers = answers
         self._error = error  # where standard error led before
@@ -406,12 +431,20 @@ class _Output:
         error = os.dup(2)
         os.dup2(sink, 1)
         os.dup2(sink, 2)
-        os.close(sink)
         # New ones: the old may have led to a file, which they would go on to seek in.
         sys.stdout = sys.__stdout__ = _lines_to(1)  # type: ignore[misc,assignment]  # a text stream is enough
         sys.stderr = sys.__stderr__ = _lines_to(2)  # type: ignore[misc,assignment]  # a text stream is enough
-        _close_in_forks(asks, answered, error)
-        return cls(asks, os.fdopen(answered, "rb"), error)
+        _close_in_forks(sink, asks, answered, error)
+        return cls(sink, asks, os.fdopen(answered, "rb"), error)
+
+    def lead_here(self) -> None:
+        """Lead standard output and error here again, where code closed them or led them elsewhere."""
+        mine = os.fstat(self._sink)
+        for number in (1, 2):
+            with suppress(OSError):  # it is closed
+                if os.path.samestat(os.fstat(number), mine):
+                    continue
+            os.dup2(self._sink, number)
 
     def end(self) -> None:
         """Let what goes wrong from now on be said where it would have been."""

@@ -17,17 +17,17 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 from blake3 import blake3
 from pydantic import BaseModel, ConfigDict, JsonValue, SecretBytes, SecretStr
 from pydantic_core import to_jsonable_python
 
 from agent_kernel.errors import MissingExtraError, RecordNotFoundError
-from agent_kernel.integrations.places import open_on
+from agent_kernel.integrations import open_on
 from agent_kernel.records.collection import Records, exactly, together
 from agent_kernel.records.documents import keep_infinite
-from agent_kernel.records.lists import place_of
+from agent_kernel.records.lists import RecordList, place_of
 from agent_kernel.records.schema import Plane, Record
 from agent_kernel.session.snapshot import Repository
 
@@ -68,6 +68,7 @@ _RecordKey: TypeAlias = tuple[str, _Names]  # a collection, and a record's names
 
 _MOST_NAME: Final = 100  # bytes of a name in a key
 _LAST: Final = 10**12 - 1
+_TOGETHER: Final = 100  # items of a list that are read together
 _TERMINAL: Final = ("ready", "error")
 
 
@@ -146,7 +147,7 @@ class _Document(_Row):
 
 
 class _Message(Record):
-    """A message of a session. Its id ends with its number, turned around: the newest comes first."""
+    """A message of a session, as earlier releases stored it. Its id ends with its number, turned around: the newest comes first."""
 
     collection = "agentscope message"
     keeps_past = False
@@ -159,6 +160,30 @@ class _Number(Record):
     collection = "agentscope message number"
     keeps_past = False
     number: int
+
+
+class _Talk(NamedTuple):
+    """The messages of a session, and their ids in the same order: who looks for an id reads no message. None: it was deleted.
+
+    Ids lie in a list, too: a record for each, in the order of ids that chance made, would take more than the messages.
+    """
+
+    ids: RecordList
+    messages: RecordList
+
+    def find(self, id: str) -> int | None:
+        ids = self.ids.items()
+        return ids.index(id) if id in ids else None
+
+
+class _NumberedTalk(NamedTuple):
+    """The same as earlier releases stored it."""
+
+    ids: list[Any]
+    messages: list[Any]
+
+    def find(self, id: str) -> int | None:
+        return self.ids.index(id) if id in self.ids else None
 
 
 class AgentKernelStorage(StorageBase):
@@ -191,6 +216,7 @@ class AgentKernelStorage(StorageBase):
         self._owns_repo = not isinstance(repo, Repository)
         self.repo = open_on(repo, branch, plane)
         self._kinds: dict[str, Records[Any]] = {}
+        self._where: dict[str, Any] = {"plane": plane, "branch": branch, "commit_each": False}
 
         def kind(model: type[T], plane: Plane, secret: bytes | str | Seal | None = None) -> Records[Any]:
             records = Records(self.repo, cast("type[Any]", model), plane=plane, branch=branch, secret=secret)
@@ -276,7 +302,9 @@ class AgentKernelStorage(StorageBase):
         return self._change(kind, act, "update", names)
 
     def _change(self, kind: Records[Any], act: Callable[[], T], action: str, names: _Names) -> T:
-        return together(kind, act, f"{kind.schema.collection}: {action} {names[-1]}")
+        message = f"{kind.schema.collection}: {action} {names[-1]}"
+        # A session's state is long, and shares what stays with its last version in a commit alone.
+        return together(kind, act, message, may_lie_beside=kind is self._messages)
 
     # -- deleting
 
@@ -564,44 +592,45 @@ class AgentKernelStorage(StorageBase):
         await asyncio.to_thread(self._put_message, user_id, session_id, msg.id, _json(msg))
 
     def _put_message(self, user_id: str, session_id: str, id: str, message: Any) -> None:
-        def act() -> None:
-            number = self._number(user_id, session_id, id)
+        def act(talk: _Talk) -> None:
+            number = talk.find(id)
             if number is None:
-                number = (self._number(user_id, session_id) or 0) + 1
-                for names in ((user_id, session_id), (user_id, session_id, id)):
-                    self._numbers.put(_Number(id=_key(*names), number=number))
-            self._messages.put(_Message(id=_message_key(user_id, session_id, number), message=message))
+                talk.ids.append(id)
+                talk.messages.append(message)
+            else:
+                talk.messages.replace_tail(number, [message, *talk.messages[number + 1 :]])
 
-        self._change(self._messages, act, "put", (id,))
-
-    def _number(self, *names: str) -> int | None:
-        found: _Number | None = self._numbers.get(_key(*names))
-        return None if found is None else found.number
+        self._change_talk(user_id, session_id, act, "put", id)
 
     async def delete_message(self, user_id: str, session_id: str, message_id: str) -> bool:
-        def act() -> bool:
-            number = self._number(user_id, session_id, message_id)
+        def act(talk: _Talk) -> bool:
+            number = talk.find(message_id)
             if number is None:
                 return False
-            self._numbers.delete(_key(user_id, session_id, message_id))
-            return self._messages.delete(_message_key(user_id, session_id, number))
+            for one in (talk.ids, talk.messages):
+                rest = one[number + 1 :]
+                one.replace_tail(number, [None, *rest] if rest else [])
+            return True
 
-        return await asyncio.to_thread(self._change, self._messages, act, "delete", (message_id,))
+        return await asyncio.to_thread(self._change_talk, user_id, session_id, act, "delete", message_id)
 
     def _delete_messages(self, user_id: str, session_id: str) -> None:
-        start = exactly(_key(user_id, session_id, "")) + "*"
-        for kind in (self._messages, self._numbers):
-            for id in [*kind.ids(start)]:
-                kind.delete(id)
-        self._numbers.delete(_key(user_id, session_id))
+        self._delete_numbered(user_id, session_id)
+        talk = self._talk(user_id, session_id)
+        for one in (talk.ids, talk.messages):
+            if len(one):
+                one.clear()
 
     async def get_message(self, user_id: str, session_id: str, message_id: str) -> Msg | None:
         return await asyncio.to_thread(self._get_message, user_id, session_id, message_id)
 
     def _get_message(self, user_id: str, session_id: str, message_id: str) -> Msg | None:
-        number = self._number(user_id, session_id, message_id)
-        found = None if number is None else self._messages.get(_message_key(user_id, session_id, number))
-        return None if found is None else Msg.model_validate(found.message)
+        talk = self._read_talk(user_id, session_id)
+        number = talk.find(message_id)
+        message = None if number is None else next(iter(talk.messages[number : number + 1]), None)
+        if message is None or message["id"] != message_id:  # it was deleted meanwhile
+            return None
+        return Msg.model_validate(message)
 
     async def list_messages(
         self, user_id: str, session_id: str, limit: int = 50, before: str | None = None, **kwargs: Any
@@ -612,21 +641,57 @@ class AgentKernelStorage(StorageBase):
         """
         if "offset" in kwargs:
             warnings.warn("list_messages pages with `before`: `offset` is ignored", DeprecationWarning, stacklevel=2)
+
         return await asyncio.to_thread(self._read_messages, user_id, session_id, limit, before)
 
     def _read_messages(self, user_id: str, session_id: str, limit: int, before: str | None) -> tuple[list[Msg], bool]:
-        newest = self._number(user_id, session_id) if before is None else self._number(user_id, session_id, before)
-        if newest is None:
-            return [], False
+        talk = self._read_talk(user_id, session_id)
+        stop = len(talk.messages) if before is None else talk.find(before)
         found: list[Msg] = []
-        for number in range(newest if before is None else newest - 1, 0, -1):  # a page in the middle reads no other one
-            row: _Message | None = self._messages.get(_message_key(user_id, session_id, number))
-            if row is None:  # it was deleted
+        for message in _newest_first(talk.messages, stop or 0):
+            if message is None:  # it was deleted
                 continue
             if len(found) >= limit:
                 return found[::-1], True
-            found.append(Msg.model_validate(row.message))
+            found.append(Msg.model_validate(message))
         return found[::-1], False
+
+    def _talk(self, user_id: str, session_id: str) -> _Talk:
+        name = _key(user_id, session_id)
+        return _Talk(
+            *(RecordList(self.repo, f"agentscope {what} {name}", **self._where) for what in ("ids", "messages"))
+        )
+
+    def _read_talk(self, user_id: str, session_id: str) -> _Talk | _NumberedTalk:
+        return self._numbered(user_id, session_id) or self._talk(user_id, session_id)
+
+    def _change_talk(self, user_id: str, session_id: str, act: Callable[[_Talk], T], action: str, id: str) -> T:
+        def change() -> T:
+            talk, numbered = self._talk(user_id, session_id), self._numbered(user_id, session_id)
+            if numbered is not None:
+                talk.ids.extend(numbered.ids)
+                talk.messages.extend(numbered.messages)
+                self._delete_numbered(user_id, session_id)
+            return act(talk)
+
+        return self._change(self._messages, change, action, (id,))
+
+    # -- messages as earlier releases stored them: a record for each. The first change of a session moves them into its lists
+
+    def _numbered(self, user_id: str, session_id: str) -> _NumberedTalk | None:
+        last: _Number | None = self._numbers.get(_key(user_id, session_id))
+        if last is None:
+            return None
+        rows = (self._messages.get(_message_key(user_id, session_id, number)) for number in range(1, last.number + 1))
+        messages = [None if row is None else row.message for row in rows]
+        return _NumberedTalk([None if one is None else one["id"] for one in messages], messages)
+
+    def _delete_numbered(self, user_id: str, session_id: str) -> None:
+        start = exactly(_key(user_id, session_id, "")) + "*"
+        for kind in (self._messages, self._numbers):
+            for id in [*kind.ids(start)]:
+                kind.delete(id)
+        self._numbers.delete(_key(user_id, session_id))
 
     # -- schedules
 
@@ -876,6 +941,12 @@ def _part(name: str) -> str:
 
 def _message_key(user_id: str, session_id: str, number: int) -> str:
     return f"{_key(user_id, session_id)}/{_LAST - number:012d}"
+
+
+def _newest_first(items: RecordList | list[Any], stop: int) -> Iterator[Any]:
+    """Those before number `stop`, read as they are asked for."""
+    for end in range(stop, 0, -_TOGETHER):
+        yield from reversed(items[max(end - _TOGETHER, 0) : end])
 
 
 def _began_with(session: _Json, field: str, id: str) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from blake3 import blake3
 
-from agent_kernel.integrations.places import open_on
+from agent_kernel.integrations import open_on
 from agent_kernel.records.documents import is_plain
 from agent_kernel.records.schema import Plane
 from agent_kernel.session.snapshot import Repository

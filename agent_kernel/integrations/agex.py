@@ -281,7 +281,7 @@ def _drive(run: Run[Any]) -> tuple[Status, Any, str | None]:
 
 
 def _text(annotation: object) -> str:
-    from agent_kernel.agents.return_types import type_text
+    from agent_kernel.agents.arguments import type_text
 
     return type_text(annotation) or str(annotation)
 

@@ -20,7 +20,7 @@ from blake3 import blake3
 from pydantic import ConfigDict
 
 from agent_kernel.errors import MissingExtraError
-from agent_kernel.integrations.places import open_on
+from agent_kernel.integrations import open_on
 from agent_kernel.records.collection import Records, exactly, together
 from agent_kernel.records.documents import new_id
 from agent_kernel.records.lists import RecordList
@@ -502,7 +502,7 @@ class AgentKernelDb(InMemoryDb):
 
     def _list(self, session: str) -> RecordList:
         """The runs of a session, by the id of its record."""
-        return RecordList(self.repo, f"agno {session}", **self._where)
+        return RecordList(self.repo, f"agno {session}", commit_each=False, **self._where)
 
     def _runs_of(self, record: _SessionRecord) -> list[dict[str, Any]]:
         return [run for run in self._list(record.id).items() if run is not None]
@@ -588,10 +588,10 @@ class AgentKernelDb(InMemoryDb):
     # -- changing
 
     def _change(self, change: Callable[[], T], what: str) -> T:
-        return together(self._session_records, change, f"agno: {what}")
+        return together(self._session_records, change, f"agno: {what}", may_lie_beside=True)
 
     def _change_memories(self, change: Callable[[], T], what: str) -> T:
-        return together(self._memory_records, change, f"agno: {what}")
+        return together(self._memory_records, change, f"agno: {what}", may_lie_beside=True)
 
 
 _TYPES: Final = (

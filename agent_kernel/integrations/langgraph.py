@@ -25,9 +25,22 @@ from blake3 import blake3
 from pydantic import ConfigDict
 
 from agent_kernel.errors import InvalidRecordError, MissingExtraError
-from agent_kernel.integrations.channel_values import Page, PageId, Pages, Spine, pages_of, read_items, write_items
-from agent_kernel.integrations.places import open_on
-from agent_kernel.integrations.thread_parts import BESIDE_BYTES, PART_BYTES, Fields, Parts, Rows, cut
+from agent_kernel.integrations import open_on
+from agent_kernel.integrations.thread_parts import (
+    BESIDE_BYTES,
+    PART_BYTES,
+    Fields,
+    Page,
+    PageId,
+    Pages,
+    Parts,
+    Rows,
+    Spine,
+    cut,
+    pages_of,
+    read_items,
+    write_items,
+)
 from agent_kernel.records.collection import Records, exactly, together
 from agent_kernel.records.documents import is_plain
 from agent_kernel.records.schema import Plane, Record

@@ -24,9 +24,10 @@ from blake3 import blake3
 from pydantic import Field, JsonValue
 
 from agent_kernel.errors import MissingExtraError
-from agent_kernel.integrations.places import open_on
+from agent_kernel.integrations import open_on
 from agent_kernel.records.collection import Records, exactly
 from agent_kernel.records.documents import pack_json, unpack_json
+from agent_kernel.records.lists import RecordList
 from agent_kernel.records.schema import Record
 from agent_kernel.session.snapshot import Repository
 
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
     from agents.result import RunResult
     from agents.usage import Usage
 
-    from agent_kernel.records.lists import RecordList
-
 __all__ = ["AdvancedAgentKernelSession", "AgentKernelSession"]
 
 T = TypeVar("T")
@@ -64,7 +63,8 @@ class AgentKernelSession(SessionABC):
         session_settings: as in the SDK; `limit` is how many of the last items are read.
 
     While a session of this process is on the branch (`ak.Versioned`, a bound notebook), the conversation is part of its next
-    commit, and a checkout rewinds both. A program's changes are stored at once, before that commit.
+    commit, and a checkout rewinds both. A program's changes are stored at once, and the next commit of the branch takes
+    them in.
 
     Raises:
         RefNotFoundError: there is no such branch.
@@ -86,7 +86,7 @@ class AgentKernelSession(SessionABC):
         )
         self._owns_repo = not isinstance(repo, Repository)
         self.repo = open_on(repo, branch, "branch")
-        self._items = self.repo.list(_name_of(session_id), plane="branch", branch=branch)
+        self._items = RecordList(self.repo, _name_of(session_id), plane="branch", branch=branch, commit_each=False)
         self._closed = False
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
@@ -691,7 +691,8 @@ class AdvancedAgentKernelSession(AgentKernelSession):
     def _list(self, branch: str) -> RecordList:
         found = self._lists.get(branch)
         if found is None:
-            found = self.repo.list(self._name_of_list(branch), plane="branch", branch=self._branch)
+            name = self._name_of_list(branch)
+            found = RecordList(self.repo, name, plane="branch", branch=self._branch, commit_each=False)
             self._lists[branch] = found
         return found
 

@@ -18,7 +18,7 @@ from blake3 import blake3
 from pydantic import TypeAdapter
 
 from agent_kernel.errors import MissingExtraError
-from agent_kernel.integrations.places import open_on
+from agent_kernel.integrations import open_on
 from agent_kernel.records.collection import Records, exactly, together
 from agent_kernel.records.schema import Plane, Record
 from agent_kernel.session.snapshot import Repository

@@ -15,7 +15,8 @@ from blake3 import blake3
 from pydantic import ConfigDict, TypeAdapter
 
 from agent_kernel.errors import InvalidRecordError, MissingExtraError
-from agent_kernel.integrations.places import open_on
+from agent_kernel.integrations import open_on
+from agent_kernel.records.lists import RecordList
 from agent_kernel.records.schema import Plane
 from agent_kernel.session.snapshot import Repository
 
@@ -43,7 +44,8 @@ class AgentKernelHistory:
         branch: whose conversation; by default that of the branch that this process works on.
 
     While a session of this process is on the branch (`ak.Versioned`, a bound notebook), the conversation is part of its next
-    commit, and a checkout rewinds both. A program's changes are stored at once, before that commit.
+    commit, and a checkout rewinds both. A program's changes are stored at once, and the next commit of the branch takes
+    them in.
 
     Raises:
         RefNotFoundError: there is no such branch. ValueError: the plane is `store`, and a branch was named.
@@ -57,7 +59,7 @@ class AgentKernelHistory:
         self.name = name
         self.repo = open_on(repo, branch, plane)
         self._where: dict[str, Any] = {"plane": plane, "branch": branch}
-        self._list = self.repo.list(_name_of(name), **self._where)
+        self._list = RecordList(self.repo, _name_of(name), commit_each=False, **self._where)
 
     def __repr__(self) -> str:
         return f"<AgentKernelHistory {self.name!r}: {len(self):,} messages>"

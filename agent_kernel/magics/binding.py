@@ -1,4 +1,4 @@
-"""The store that a shell is bound to now, if any, and the lines that the extension prints by itself.
+"""What a shell is bound to now: the store, if any, what it keeps of a cell's outputs, and the lines that the extension prints by itself.
 
 Binding may wait: a kernel that was started with the extension does not know its notebook yet (VS Code tells it in a
 hidden cell), and what it prints then reaches nobody. It binds as its first cell begins.
@@ -13,11 +13,13 @@ import re
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 from weakref import WeakKeyDictionary
+
+import msgspec
 
 from agent_kernel.commands.places import (
     default_store,
@@ -29,7 +31,6 @@ from agent_kernel.commands.places import (
     what_is_new,
 )
 from agent_kernel.errors import AgentKernelError, StoreFullError, StoreUnavailableError
-from agent_kernel.magics.recorder import OutputRecorder
 from agent_kernel.repository import OF_KERNEL, Author, check_ref_name, short
 from agent_kernel.session import Report, Repository, Session
 from agent_kernel.session import bind as bind_session
@@ -40,16 +41,164 @@ from agent_kernel.text import clean, clock, plural, shorten_url, size_text
 from agent_kernel.values.quiet import ModulesSpared
 
 if TYPE_CHECKING:
-    from agent_kernel.commands.output import Result
+    from agent_kernel.commands.describe import Result
     from agent_kernel.errors import MergeConflictError
     from agent_kernel.magics.notebook import LiveNotebook
+    from agent_kernel.magics.outputs import Collector
     from agent_kernel.magics.shell import Shell
-    from agent_kernel.repository import Unsaved
+    from agent_kernel.repository import Outputs, Unsaved
+    from agent_kernel.repository.blobs import Output
     from agent_kernel.session.live_objects import Living
     from agent_kernel.session.provenance import NotebookSnapshot
     from agent_kernel.storage import Durability
 
-__all__ = ["Binding", "CellPanels", "MakePanels", "NoPanels", "Notices", "Options", "can_ask"]
+__all__ = ["Binding", "CellPanels", "MakePanels", "NoPanels", "Notices", "Options", "OutputRecorder", "can_ask"]
+
+
+logger = logging.getLogger(__name__)
+
+
+# -- which outputs belong to which cell, and its commit: what was heard of it is handed over when the cell has ended
+
+
+class Tap(Protocol):
+    """Tells a collector what is shown."""
+
+    def install(self) -> None: ...
+    def remove(self) -> None: ...
+    def begin(self, number: int | None) -> None:
+        """What is shown from now on belongs to a cell."""
+        ...
+
+    def end(self) -> None:
+        """The cell has ended, and all that it showed was heard."""
+        ...
+
+    def settle(self) -> None:
+        """Hear what was printed and is still on its way."""
+        ...
+
+    def mute(self, muted: bool) -> None:
+        """Do not listen to the streams for a while."""
+        ...
+
+
+class OutputRecorder:
+    """Keeps what cells show until their commits take it. Never raises: no cell is lost for its outputs."""
+
+    def __init__(self, shell: Shell, is_on: Callable[[], bool]) -> None:
+        self._shell = shell
+        self._is_on = is_on
+        self._listening: tuple[Tap, Collector] | None = None  # from the first cell on
+        self._running = False
+        self._outer: list[list[Outputs] | None] = []
+        self._before: list[Outputs] = []  # what the cell showed before the steps of agents in it
+
+    def begin(self, number: int | None) -> None:
+        """A cell that will be a commit begins."""
+        if not self._is_on():
+            self.close()
+            return
+        self.end()  # of a cell whose end nobody told
+        try:
+            tap, _ = self._listening = self._listening or self._listen()
+            tap.begin(number)
+            self._running = True
+        except Exception:
+            logger.exception("the outputs of a cell are not kept")
+
+    def end(self) -> Outputs | None:
+        """It has ended: all that it showed."""
+        if not self._running or self._listening is None:
+            return None
+        self._running = False
+        tap, collector = self._listening
+        before, self._before = self._before, []
+        try:
+            tap.end()
+            return join_outputs([*before, collector.take()])
+        except Exception:
+            logger.exception("the outputs of a cell are not kept")
+            return None
+
+    def begin_step(self) -> None:
+        """A step of an agent begins, in a cell or not. Its outputs are its own."""
+        around, before = self._running, self._before
+        self._before = []
+        before_step = self.end() if around else None
+        self.begin(None)
+        self._outer.append((before if before_step is None else [*before, before_step]) if around else None)
+
+    def end_step(self) -> Outputs | None:
+        """It has ended: all that it showed. What is shown from now on is the cell's around it again."""
+        outputs = self.end()
+        before = self._outer.pop()
+        if before is not None:
+            self.begin(None)
+            self._before = before
+        return outputs
+
+    @contextmanager
+    def unrecorded(self) -> Generator[None]:
+        """What is printed here is the extension's own, and no output of a cell."""
+        if self._listening is None:
+            yield
+            return
+        tap, _ = self._listening
+        tap.settle()
+        tap.mute(True)
+        try:
+            yield
+        finally:
+            tap.settle()
+            tap.mute(False)
+
+    def close(self) -> None:
+        """Stop listening."""
+        if self._listening is not None:
+            self._listening[0].remove()
+            self._listening, self._running = None, False
+
+    def _listen(self) -> tuple[Tap, Collector]:
+        from agent_kernel.magics.outputs import Collector
+
+        collector = Collector()
+        session = getattr(getattr(self._shell, "kernel", None), "session", None)
+        tap: Tap
+        if session is None:
+            from agent_kernel.magics.outputs import TerminalTap
+
+            tap = TerminalTap(collector, self._shell)
+        else:
+            from agent_kernel.magics.outputs import KernelTap
+
+            tap = KernelTap(collector, self._shell, session)
+        tap.install()
+        return tap, collector
+
+
+def join_outputs(pieces: Sequence[Outputs | None]) -> Outputs | None:
+    """What a cell showed between the steps of agents, as one; what comes behind the room of a cell is counted."""
+    found = [piece for piece in pieces if piece is not None]
+    if len(found) < 2:
+        return found[0] if found else None
+    from agent_kernel.magics.outputs import ROOM
+
+    joined: list[Output] = []
+    used = dropped = dropped_bytes = 0
+    for output in (output for piece in found for output in piece.outputs):
+        size = len(output.text) + sum(face.size for face in output.representations if face.form != "bytes")
+        if used + size > ROOM:
+            dropped, dropped_bytes = dropped + 1, dropped_bytes + size
+            continue
+        used += size
+        joined.append(output)
+    return msgspec.structs.replace(
+        found[0],
+        outputs=tuple(joined),
+        dropped_outputs=dropped + sum(piece.dropped_outputs for piece in found),
+        dropped_bytes=dropped_bytes + sum(piece.dropped_bytes for piece in found),
+    )
 
 
 # -- the lines that the extension prints by itself: few, one line each, and each thing once
@@ -223,8 +372,6 @@ class NoPanels:
     def show(self, result: Result) -> bool:
         return False
 
-
-logger = logging.getLogger(__name__)
 
 # By shell and store, what the last session there knew of the objects in memory: they outlive it, and so does the shell.
 _KNOWN: WeakKeyDictionary[Shell, dict[str, Living]] = WeakKeyDictionary()

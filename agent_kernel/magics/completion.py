@@ -9,8 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from agent_kernel.agents.event_log import EventStore
-from agent_kernel.agents.temporary_branches import describe_temporary
+from agent_kernel.agents.event_log import EventStore, describe_temporary
 from agent_kernel.commands.scope import Kind, Parser, Scope, UsageProblem
 from agent_kernel.commands.table import COMMANDS, command_named, parser_of
 from agent_kernel.errors import AgentKernelError

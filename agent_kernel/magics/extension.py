@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from agent_kernel.agents.execution_context import ExecutionContext
-    from agent_kernel.commands.output import Json, Result
+    from agent_kernel.commands.describe import Json, Result
     from agent_kernel.magics.binding import MakePanels, Options
     from agent_kernel.magics.shell import Shell
     from agent_kernel.storage import Durability
@@ -111,7 +111,7 @@ class AgentMagics(Magics):
             vars(plain).update(vars(conflict))
             raise plain from None
         except Question as question:
-            from agent_kernel.commands.output import Lines
+            from agent_kernel.commands.describe import Lines
 
             self._show(Lines((str(question),)))
             raise SilentUsageError(str(question)) from None
@@ -146,7 +146,7 @@ class AgentMagics(Magics):
         else:
             self._show(result)
             if stays:
-                from agent_kernel.commands.output import Lines
+                from agent_kernel.commands.describe import Lines
 
                 self._show(Lines((stays,)))
         return None
@@ -163,7 +163,7 @@ class AgentMagics(Magics):
 
     def _print(self, result: Result) -> None:
         """Print the answer as wide as the terminal. In a pipe or under `%%capture`, print it uncut and without colour."""
-        from agent_kernel.commands.output import colours_wanted, is_terminal
+        from agent_kernel.commands.describe import colours_wanted, is_terminal
 
         width = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
         colour = colours_wanted(sys.stdout) and str(getattr(self._shell, "colors", "")).lower() != "nocolor"
@@ -178,7 +178,7 @@ class AgentMagics(Magics):
         try:
             parsed = read_header(line, cell)
         except Helped as told:
-            from agent_kernel.commands.output import Lines
+            from agent_kernel.commands.describe import Lines
 
             self._show(Lines((str(told),)))
             return None

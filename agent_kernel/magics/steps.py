@@ -53,7 +53,7 @@ from agent_kernel.queries.text_diff import html_of, pieces_of
 from agent_kernel.text import clean, clean_lines, cut, duration, plural
 
 if TYPE_CHECKING:
-    from agent_kernel.magics.recorder import OutputRecorder
+    from agent_kernel.magics.binding import OutputRecorder
     from agent_kernel.magics.shell import Shell
     from agent_kernel.repository import Outputs
     from agent_kernel.repository.blobs import Output as KeptOutput

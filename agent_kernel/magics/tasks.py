@@ -25,7 +25,7 @@ from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models import ENVIRONMENT, model_named
 from agent_kernel.agents.races import comparison
 from agent_kernel.agents.starting import model_of_run
-from agent_kernel.commands.output import Lines, Result
+from agent_kernel.commands.describe import Lines, Result
 from agent_kernel.commands.scope import UsageProblem
 from agent_kernel.errors import (
     AgentKernelError,
@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from agent_kernel.agents.races.race import Race
     from agent_kernel.agents.run import Run
     from agent_kernel.magics.agent_cell import AgentCell
+    from agent_kernel.magics.binding import OutputRecorder
     from agent_kernel.magics.notebook import LiveNotebook
-    from agent_kernel.magics.recorder import OutputRecorder
     from agent_kernel.magics.shell import Shell
     from agent_kernel.session.operations import Report
 

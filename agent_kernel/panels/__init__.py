@@ -22,7 +22,7 @@ from agent_kernel.repository import hex_of
 
 if TYPE_CHECKING:
     from agent_kernel.agents.races.race import Race
-    from agent_kernel.commands.output import Opens, Result
+    from agent_kernel.commands.describe import Opens, Result
     from agent_kernel.commands.scope import Scope
     from agent_kernel.errors import MergeConflictError
     from agent_kernel.panels.cards import Card
@@ -459,14 +459,14 @@ class Panels:
                 raise
             except Exception:  # of the libraries for widgets: what is shown without them will do
                 logger.exception("the board cannot be shown as a widget")
-        from agent_kernel.panels.board import LiveDisplay
+        from agent_kernel.panels.cards import LiveDisplay
 
         self._live = LiveDisplay(self._shell, result)
         return True
 
     def _show_board(self, result: Result) -> None:
         from agent_kernel.commands.board import Board
-        from agent_kernel.panels.board import BoardPanel
+        from agent_kernel.panels.cards import BoardPanel
 
         assert isinstance(result, Board)
         panel = BoardPanel(result)

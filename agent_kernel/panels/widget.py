@@ -21,7 +21,7 @@ from agent_kernel.errors import AgentKernelError
 from agent_kernel.queries import CARD, HISTORY
 
 if TYPE_CHECKING:
-    from agent_kernel.commands.output import Opens, Result
+    from agent_kernel.commands.describe import Opens, Result
     from agent_kernel.panels.server import Answer, PanelContext, PanelServer
 
 __all__ = [

@@ -15,7 +15,7 @@ import msgspec
 from agent_kernel.commands import describe
 from agent_kernel.commands.contents import ARRAY, Stored, integers, is_same, items_of, read_stored
 from agent_kernel.commands.describe import most_interesting_first
-from agent_kernel.commands.diff import (
+from agent_kernel.commands.show import (
     Differing,
     details_of,
     environment_changes,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from agent_kernel.commands.describe import rank_of
-from agent_kernel.commands.diff import details_of
+from agent_kernel.commands.show import details_of
 from agent_kernel.errors import (
     DamagedObjectError,
     MergeCommitError,

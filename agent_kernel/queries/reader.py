@@ -16,8 +16,7 @@ import msgspec
 from blake3 import blake3
 
 from agent_kernel.agents.approval import open_question
-from agent_kernel.agents.event_log import EventStore
-from agent_kernel.agents.temporary_branches import candidate, describe_temporary
+from agent_kernel.agents.event_log import EventStore, candidate_on, describe_temporary
 from agent_kernel.commands.timeline import Finder, Timeline, View
 from agent_kernel.errors import (
     AgentKernelError,
@@ -257,7 +256,7 @@ def _summarize_branches(labels: Mapping[str, str]) -> str:
     """Several branches that nobody named in a few words: all of a race begin at one commit, and it has its own subject."""
     if len(labels) == 1:
         return next(iter(labels.values()))
-    races = {candidate(name)[0] for name in labels}
+    races = {candidate_on(name)[0] for name in labels}
     (race,) = races if len(races) == 1 else ("",)
     return f"{len(labels)} candidates of race {race}" if race else f"{len(labels)} branches of agents"
 

@@ -13,8 +13,7 @@ import msgspec
 
 from agent_kernel.commands import describe
 from agent_kernel.commands.contents import ARRAY, Stored, columns_of, integers, read_stored, widget_changes
-from agent_kernel.commands.diff import details_of, find_differences
-from agent_kernel.commands.show import MaskedOutputs, outputs_of
+from agent_kernel.commands.show import MaskedOutputs, details_of, find_differences, outputs_of
 from agent_kernel.errors import NameNotFoundError, StoreError, TooLargeError
 from agent_kernel.queries.changes import (
     ArrayDiff,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import glob
+import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, ParamSpec, TypeAlias, TypeVar, cast
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AgentCheckpoint", "AgentRecord", "AgentSnapshot", "Agents", "RecoveryStats", "Supervisor"]
 
+logger = logging.getLogger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")
 AgentStatus: TypeAlias = Literal["initializing", "idle", "running", "paused", "completed", "failed", "recovering"]
@@ -258,6 +260,8 @@ class Agents:
         Raises:
             RecordNotFoundError: there is no such checkpoint.
         """
+        if from_step is not None:
+            not_negative(from_step, "from_step")
         name = _name_of(agent)
         ids = self._checkpoints.ids_back(f"{name}/") if from_step is None else iter([_id(name, from_step)])
         for id in ids:
@@ -296,11 +300,11 @@ class Supervisor:
         self._back: list[Callable[[AgentRecord], object]] = []
 
     def on_failure(self, call: Callable[[BaseException, AgentRecord], object]) -> None:
-        """Call a function with each error, and how the agent is then."""
+        """Call a function with each error, and how the agent is then. What it raises goes to the log."""
         self._callbacks.append(call)
 
     def on_recovery(self, call: Callable[[AgentRecord], object]) -> None:
-        """Call a function each time it is back, before it is called again."""
+        """Call a function each time it is back, before it is called again. What it raises goes to the log."""
         self._back.append(call)
 
     @property
@@ -339,7 +343,7 @@ class Supervisor:
                 self._failed(error)
                 if not self.can_recover():
                     raise
-                self._recover()
+                self._bring_back()
             except BaseException:
                 self._set("paused")
                 raise
@@ -366,7 +370,19 @@ class Supervisor:
 
         record = self._agents.records.update(self._name, note)
         for call in self._callbacks:
-            call(error, record)
+            _tell(call, error, record)
+
+    def _bring_back(self) -> None:
+        """What fails meanwhile counts as a failure of the agent, which has so many attempts."""
+        while True:
+            try:
+                self._recover()
+            except Exception as error:  # of the agent
+                self._failed(error)
+                if not self.can_recover():
+                    raise
+            else:
+                return
 
     def _recover(self) -> None:
         def note(now: AgentRecord) -> None:
@@ -384,7 +400,7 @@ class Supervisor:
         if resume is not None:
             resume()
         for call in self._back:
-            call(self.record)
+            _tell(call, self.record)
 
     def _did_well(self) -> None:
         def note(now: AgentRecord) -> None:
@@ -393,6 +409,13 @@ class Supervisor:
             now.attempts = 0
 
         self._agents.records.update(self._name, note)
+
+
+def _tell(call: Callable[..., object], *what: object) -> None:
+    try:
+        call(*what)
+    except Exception:  # of the function, which is not ours: the agent is brought back all the same
+        logger.exception("a function that hears of a supervised agent raised")
 
 
 def _id(name: str, number: int) -> str:

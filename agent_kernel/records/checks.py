@@ -50,17 +50,19 @@ def texts(value: object, what: str) -> tuple[str, ...]:
     return cast("tuple[str, ...]", found)
 
 
-def seconds(value: object, what: str, *, least: float = 0.0, is_zero_allowed: bool = True) -> float:
-    """A number of seconds.
+def seconds(
+    value: object, what: str, *, least: float = 0.0, is_zero_allowed: bool = True, unit: str = "seconds"
+) -> float:
+    """A number of seconds, or of another unit.
 
     Raises:
         TypeError: it is not a number. ValueError: it is smaller than `least`, not a number ("nan"), or more than 95 years.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{what} is a number of seconds, not {value!r}")
+        raise TypeError(f"{what} is a number of {unit}, not {value!r}")
     if not least <= value <= _MOST_S or (value == 0 and not is_zero_allowed):
         bounds = f"{least:g} or more" if is_zero_allowed else f"more than {least:g}"
-        raise ValueError(f"{what} is {bounds} seconds (at most {_MOST_S:,.0f}), not {value!r}")
+        raise ValueError(f"{what} is {bounds} {unit} (at most {_MOST_S:,.0f}), not {value!r}")
     return value
 
 

@@ -16,8 +16,9 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, ItemsView, Iterator, Mapping, ValuesView
+from collections.abc import Callable, Generator, ItemsView, Iterator, Mapping, Sequence, ValuesView
 from contextlib import contextmanager
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -54,7 +55,7 @@ from agent_kernel.values.quiet import uncollected
 
 if TYPE_CHECKING:
     from agent_kernel.records.lines import Look
-    from agent_kernel.records.sealing import Seal
+    from agent_kernel.records.sealing import Seal, Secret
 
 __all__ = [
     "MOST_KEY",
@@ -79,6 +80,7 @@ _PATIENCE_S: Final = 0.004
 MOST_KEY: Final = 400  # bytes of a key that every engine takes, with what stands before and behind it
 _ANY: Final = "*"
 _PAGE: Final = 1_000  # records that are read together
+_FEW: Final = 8
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True):
@@ -116,10 +118,10 @@ class Records(Mapping[str, M]):
         plane: Plane | None = None,
         branch: str | None = None,
         validators: tuple[Validator, ...] = (),
-        secret: bytes | str | Seal | None = None,
+        secret: Secret | Seal | None = None,
         actor: str = "",
-        index: Callable[[M], str | None] | None = None,
-        is_index_newer: bool = False,
+        index: Callable[[M], str | Sequence[str] | None] | None = None,
+        index_marker: str = "",
         at: ObjectId | None = None,
         time_ns: int | None = None,
     ) -> None:
@@ -129,7 +131,9 @@ class Records(Mapping[str, M]):
         self._branch = branch
         self._actor = require_text(actor, "actor")
         self._index = index
-        self._may_lack_entries = is_index_newer  # than the first records of the collection
+        self._index_marker = (
+            index_marker  # of an index that is newer than the first records: whether these have entries
+        )
         self._past = PastLine(repo, at) if at is not None and self.schema.plane == "branch" else None
         self._time_ns = time_ns  # of the store's plane: the moment that is looked at
         self._options = {
@@ -139,7 +143,7 @@ class Records(Mapping[str, M]):
             "validators": validators,
             "actor": actor,
             "index": index,
-            "is_index_newer": is_index_newer,
+            "index_marker": index_marker,
         }
         self._seal: Seal | None = None
         if secret is not None:
@@ -151,10 +155,16 @@ class Records(Mapping[str, M]):
         return f"<Records of {self.schema.collection} in {self.repo.store.url}>"
 
     def _repr_html_(self) -> str:
-        """A table, in a notebook."""
-        from agent_kernel.records.tables import ROWS, as_table
+        """A table, in a notebook. Where a record cannot be read, it says why."""
+        from agent_kernel.records.tables import ROWS, as_rows, as_table
 
-        return as_table(self.schema.collection, self.find(limit=ROWS), len(self))
+        try:
+            return as_table(self.schema.collection, self.find(limit=ROWS), len(self))
+        except RecordError as error:
+            many, ids = len(self), [[id] for id in itertools.islice(self.ids(), ROWS)]
+            omitted = [f"{many - ROWS:,} more records"] if many > ROWS else []
+            about = f"{many:,} record{'s' if many != 1 else ''}"
+            return as_rows(self.schema.collection, [self.schema.key], ids, about, omitted, str(error))
 
     # -- reading
 
@@ -208,22 +218,25 @@ class Records(Mapping[str, M]):
 
         Args:
             where: values that fields have, or a function that says whether a record is wanted.
-            order: a field, with `-` before it from the largest down, or a function as for `sorted`; by default the ids.
+            order: a field, with `-` before it from the largest down, or a function as for `sorted`; by default the ids. None is
+                smaller than any value.
             limit: how many at most.
             user: only theirs.
 
         Raises:
             ValueError: the model has no such field, a field of few values never has that one, or the limit is no number of records.
+            TypeError: the pattern is no text, or values of the field have no order.
         """
         if limit is not None and (type(limit) is not int or limit < 0):
             raise ValueError(f"limit is a number of records, and not {limit!r}")
+        require_text(pattern, "a pattern")
         named: list[str] = [] if where is None or callable(where) else [*where]
         if isinstance(order, str):
             named.append(order.removeprefix("-"))
         for name in named:
             self.schema.require_field(name)
-        for name, value in () if where is None or callable(where) else where.items():
-            self.schema.require_value(name, value)
+        if where is not None and not callable(where):
+            where = {name: self.schema.require_value(name, value) for name, value in where.items()}
         wanted = None if where is None else _compiled(where)
         fits = re.compile(fnmatch.translate(pattern)).match if pattern != _ANY else None
         rows = self._rows(_literal(pattern), at_once=limit is None or order is not None)
@@ -237,8 +250,7 @@ class Records(Mapping[str, M]):
             if enough is not None and len(found) >= enough:
                 break
         if isinstance(order, str):
-            field = order.removeprefix("-")
-            found.sort(key=lambda record: getattr(record, field), reverse=order.startswith("-"))
+            _sort(found, order.removeprefix("-"), is_reverse=order.startswith("-"))
         elif order is not None:
             found.sort(key=order)
         return found[:limit]
@@ -426,6 +438,8 @@ class Records(Mapping[str, M]):
         Raises:
             RecordNotFoundError, InvalidRecordError, TransitionError, StaleRecordError: nothing was stored.
         """
+        if change is not None and not callable(change):  # pyright: ignore[reportUnnecessaryComparison]
+            raise TypeError(f"an update takes a function, or fields by name, not {change!r}")
         unknown = fields.keys() - self.schema.model.model_fields.keys()
         if unknown:
             raise InvalidRecordError(self.schema.collection, id, f"it has no field {', '.join(sorted(unknown))}")
@@ -450,14 +464,18 @@ class Records(Mapping[str, M]):
         """Delete a record; whether it was there. Its history stays.
 
         Raises:
-            StaleRecordError: it is not at the version that was expected.
+            StaleRecordError: it is not at the version that was expected, or not there any more.
             SealedRecordError, NewerRecordError: it cannot be read here. It stays.
         """
         key = self._key(id)
+        require_text(user, "user")
+        if expect is not None:
+            not_negative(expect, "expect")
 
         def build(edit: Edit) -> bool:
             row = _living(edit.get(key))
             if row is None or not _is_of(row, user):
+                self._expect(id, None, expect)
                 return False
             self._expect(id, row, expect)
             self._require_readable(id, row)
@@ -602,12 +620,11 @@ class Records(Mapping[str, M]):
     def _reindex(self, edit: Edit, id: str, before: Row | None, after: M | None) -> None:
         if self._index is None:
             return
-        old = None if before is None else self._index(self.load(before, id))  # also of one whose time is over
-        new = None if after is None else self._index(after)
+        old = [] if before is None else self._entries_of(id, before)  # also of one whose time is over
+        new = [] if after is None else self._entries(after)
         if old != new:
-            for entry, value in ((old, None), (new, id.encode())):
-                if entry is not None:
-                    edit.index[self._index_key(entry)] = value
+            edit.index.update(dict.fromkeys(old))
+            edit.index.update(dict.fromkeys(new, id.encode()))
 
     def _index_key(self, entry: str) -> bytes:
         return f"{self.schema.collection}\0{entry}".encode()
@@ -620,6 +637,26 @@ class Records(Mapping[str, M]):
         changed = {key: id for key, id in within.edit_of(line).index.items() if key.startswith(start)}
         entries: dict[bytes, bytes | None] = {**dict(line.find(start, limit + len(changed))), **changed}
         return [id.decode() for _, id in sorted(entries.items()) if id is not None][:limit]
+
+    def below(self, prefix: str, end: str) -> list[str]:
+        """The ids in the order of the index, of those whose entries begin with `prefix` and go on with less than `end`."""
+        line, start, stop, within = (
+            self._indexed_line(),
+            self._index_key(prefix),
+            self._index_key(prefix + end),
+            _current(),
+        )
+        entries: dict[bytes, bytes | None] = {}
+        after, limit = b"", _FEW
+        while page := line.find(start, limit, after):
+            entries.update(one for one in page if one[0] < stop)
+            after, limit = page[-1][0], min(2 * limit, _PAGE)
+            if after >= stop:
+                break
+        if within is not None:
+            changed = within.edit_of(line).index
+            entries |= {key: id for key, id in changed.items() if key.startswith(start) and key < stop}
+        return [id.decode() for _, id in sorted(entries.items()) if id is not None]
 
     def groups(self) -> list[str]:
         """What stands before the first NUL in entries of the index, each once. Nothing else of them is read."""
@@ -641,14 +678,18 @@ class Records(Mapping[str, M]):
 
     def _indexed_line(self) -> StoreLine:
         line = self._store_line()
-        if self._may_lack_entries:
-            line.fill_index(self.prefix, self._entry_of, self._index_key("\0filled"))
-            self._may_lack_entries = False
+        if self._index_marker:
+            line.fill_index(self.prefix, self._entries_of, self._index_key(f"\0{self._index_marker}"))
+            self._index_marker = ""
         return line
 
-    def _entry_of(self, id: str, row: Row) -> bytes | None:
-        entry = None if self._index is None else self._index(self.load(row, id))
-        return None if entry is None else self._index_key(entry)
+    def _entries_of(self, id: str, row: Row) -> list[bytes]:
+        return self._entries(self.load(row, id))
+
+    def _entries(self, record: M) -> list[bytes]:
+        found = None if self._index is None else self._index(record)
+        entries = [] if found is None else [found] if isinstance(found, str) else found
+        return [self._index_key(entry) for entry in entries]
 
     def newest(self, start: str = "", limit: int = 1) -> list[str]:
         """The ids of the records of the store's plane that changed last, the newest change first.
@@ -828,6 +869,17 @@ def exactly(id: str) -> str:
 def _literal(pattern: str) -> str:
     """What all ids that fit the pattern begin with."""
     return re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+
+
+def _sort(records: list[M], field: str, *, is_reverse: bool) -> None:
+    def key(record: M) -> tuple[bool, Any]:
+        value = getattr(record, field)
+        return value is not None, value.value if isinstance(value, Enum) else value
+
+    try:
+        records.sort(key=key, reverse=is_reverse)
+    except TypeError as error:
+        raise TypeError(f"records cannot be ordered by {field!r}: {error}") from error
 
 
 def _compiled(where: Where | None) -> Callable[[Any], object]:

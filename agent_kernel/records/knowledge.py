@@ -17,7 +17,7 @@ from pydantic import Field
 from agent_kernel.errors import InvalidRecordError
 from agent_kernel.records.checks import not_negative, seconds
 from agent_kernel.records.collection import Records, together
-from agent_kernel.records.documents import is_alive, now_s, this_process
+from agent_kernel.records.documents import is_alive, now_s, sortable, this_process
 from agent_kernel.records.lines import Edit, Row
 from agent_kernel.records.schema import Record
 
@@ -77,7 +77,7 @@ class _Sources(Records[Source]):
     """The sources, whose totals change with them: to add them up each time would cost more with each source."""
 
     def __init__(self, repo: Repository) -> None:
-        super().__init__(repo, Source, index=_index_of, is_index_newer=True)
+        super().__init__(repo, Source, index=_index_of, index_marker="filled 2")
         self.totals: Records[_Totals] = Records(repo, _Totals)
 
     def _reindex(self, edit: Edit, id: str, before: Row | None, after: Source | None) -> None:
@@ -100,8 +100,13 @@ class _Sources(Records[Source]):
             edit.set(key, None if totals is None else self.totals.changed_row(edit, totals, row))
 
 
-def _index_of(source: Source) -> str:
-    return f"{source.kb}\0{source.id}"
+def _index_of(source: Source) -> tuple[str, str]:
+    """By their knowledge base, and within it by when they were indexed."""
+    return f"{source.kb}\0{source.id}", f"{_age(source.kb)}{sortable(source.synced_s)}{source.id}"
+
+
+def _age(kb: str) -> str:
+    return f"\0age\0{kb}\0"
 
 
 class IndexProgress(Record):
@@ -211,8 +216,10 @@ class Knowledge:
     def stale(self, max_age_s: float, kb: str | None = None) -> list[Source]:
         """The sources that were not indexed during the last so many seconds, the oldest first."""
         before = now_s() - seconds(max_age_s, "max_age_s")
-        found = self.records.find(where=lambda one: one.synced_s < before, order="synced_s")
-        return [one for one in found if kb in (None, one.kb)]
+        names = self.records.groups() if kb is None else [kb]
+        ids = (id for name in names for id in self.records.below(_age(name), sortable(before, up=True)))
+        found = [one for id in ids if (one := self.records.get(id)) is not None and one.synced_s < before]
+        return sorted(found, key=lambda one: one.synced_s)
 
     def overview(self, kb: str) -> KnowledgeBase:
         """A knowledge base as a whole."""

@@ -627,17 +627,14 @@ class StoreLine(Line):
         found = self._items(INDEX + prefix, INDEX + after if after else b"", limit)
         return [(key[len(INDEX) :], value) for key, value in found]
 
-    def fill_index(self, prefix: str, entry_of: Callable[[str, Row], bytes | None], marker: bytes) -> None:
+    def fill_index(self, prefix: str, entries_of: Callable[[str, Row], Sequence[bytes]], marker: bytes) -> None:
         """Enter records that were stored before there was the index. `marker`: an entry that says that this was done."""
         if self.repo.store.get_many([INDEX + marker]):
             return
         after, start = b"", ROWS + prefix.encode()
         while page := self._items(start, after, _FEW * _FEW):
-            entries = {
-                INDEX + entry: id.encode()
-                for key, raw in page
-                if (entry := entry_of(id := key[len(start) :].decode(), decode_row(raw))) is not None
-            }
+            rows = {key[len(start) :].decode(): decode_row(raw) for key, raw in page}
+            entries = {INDEX + entry: id.encode() for id, row in rows.items() for entry in entries_of(id, row)}
             if self.repo.store.swap(dict(page), entries):  # else somebody changed one of them: read them again
                 after = page[-1][0]
         self.repo.store.swap({INDEX + marker: None}, {INDEX + marker: b""})

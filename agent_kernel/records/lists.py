@@ -7,28 +7,29 @@ long the list is, and how often items of it were replaced. Only a replacement to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, overload
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast, overload
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import to_json
 
-from agent_kernel.errors import InvalidRecordError, StaleRecordError
+from agent_kernel.errors import InvalidRecordError, RecordError, StaleRecordError
 from agent_kernel.records.checks import not_negative, require_text, require_watcher, require_whole
 from agent_kernel.records.collection import MOST_KEY, Change, Records, Subscription, exactly, together
 from agent_kernel.records.schema import Plane, describe
 
 if TYPE_CHECKING:
-    from agent_kernel.records.sealing import Seal
+    from agent_kernel.records.sealing import Seal, Secret
     from agent_kernel.repository import Repository
 
 __all__ = ["ListChange", "RecordList", "place_of"]
 
 S = TypeVar("S")
 
-# Beside the branches a tail is written anew with each item, as a value of whole pages of 4 KB: the shorter, the more of the last page
-# stays empty. A commit stores only the new pieces of it, with a list of all: the longer, the longer the list.
+# Beside branches a tail is written anew with each item, as a value of whole pages of 4 KB: the shorter, the more of the last page
+# stays empty. A commit for each change stores only the new pieces of it, with a list of all: the longer, the longer the list.
 _PART_BYTES: Final[dict[Plane, int]] = {"store": 32 << 10, "branch": 64 << 10}
 
 
@@ -103,18 +104,40 @@ class RecordList:
         plane: Plane = "store",
         user: str = "",
         branch: str | None = None,
-        secret: bytes | str | Seal | None = None,
+        secret: Secret | Seal | None = None,
         actor: str = "",
+        commit_each: bool = True,
+        label: str = "",
     ) -> None:
+        """`label`: what errors call it, where its name says more than a user knows."""
         self.name = name
+        self._label = label or name
         self._id = _list_id(user, name)
         self._user = user
         self._tails = Records(repo, _Tail, plane=plane, branch=branch, secret=secret, actor=actor)
         self._parts = Records(repo, _Part, plane=plane, branch=branch, secret=secret, actor=actor)
-        self._part_bytes = _PART_BYTES[plane]
+        self._commit_each = commit_each
+        self._part_bytes = _PART_BYTES[plane if commit_each else "store"]
 
     def __repr__(self) -> str:
-        return f"<RecordList {self.name!r}: {len(self):,} items>"
+        return f"<RecordList {self._label!r}: {len(self):,} items>"
+
+    def _repr_html_(self) -> str:
+        """A table of its newest items, in a notebook."""
+        from agent_kernel.records.tables import ROWS, as_rows
+
+        try:
+            many = len(self)
+            items = self.items(limit=ROWS)
+        except RecordError as error:
+            return as_rows(self._label, [], [], note=str(error))
+        first = max(many - len(items), 0)
+        dicts = [cast("dict[str, Any]", item) if isinstance(item, dict) else {"item": item} for item in items]
+        names = list(dict.fromkeys(name for one in dicts for name in one))
+        rows = [[first + at, *(one.get(name) for name in names)] for at, one in enumerate(dicts)]
+        omitted = [f"{first:,} earlier items"] if first else []
+        about = f"{many:,} item{'s' if many != 1 else ''}"
+        return as_rows(self._label, ["", *names], rows, about, omitted)
 
     # -- reading
 
@@ -131,7 +154,7 @@ class RecordList:
         for number in range(tail.parts):
             part, now = self._part(number, tail), self._tail()
             if now.cuts != tail.cuts and (now.cuts > tail.cuts + 1 or now.cut < part.start + len(part.items)):
-                raise StaleRecordError("list", self.name, tail.cuts + 1, now.cuts + 1, "edition")
+                raise StaleRecordError("list", self._label, tail.cuts + 1, now.cuts + 1, "edition")
             yield from part.items
         yield from tail.items
 
@@ -157,13 +180,15 @@ class RecordList:
                 number = range(tail.length)[index]
             except IndexError:
                 many = f"{tail.length:,} item{'' if tail.length == 1 else 's'}"
-                raise IndexError(f"the list {self.name!r} has {many}: there is no item {index}") from None
+                raise IndexError(f"the list {self._label!r} has {many}: there is no item {index}") from None
             return self._read(tail, number, number + 1)[0]
 
         return self._consistently(read)
 
     def items(self, limit: int | None = None) -> list[Any]:
-        """All items, or the newest of them, in their order."""
+        """All items, or the newest of them, in their order. Raises: TypeError, ValueError: the limit is no number of items."""
+        if limit is not None:
+            not_negative(limit, "limit")
         return self[:] if limit is None else self[-limit:] if limit > 0 else []
 
     def fold(self, initial: S, step: Callable[[S, Any], S], until: int | None = None) -> S:
@@ -183,13 +208,15 @@ class RecordList:
         return state
 
     def _tail(self) -> _Tail:
-        found: _Tail | None = self._tails.get(self._id)
+        with self._named_errors():
+            found: _Tail | None = self._tails.get(self._id)
         return found or _Tail.model_construct(id=self._id, items=[])
 
     def _part(self, number: int, tail: _Tail) -> _Part:
-        found: _Part | None = self._parts.get(f"{self._id}#{number:08d}")
+        with self._named_errors():
+            found: _Part | None = self._parts.get(f"{self._id}#{number:08d}")
         if found is None:
-            raise StaleRecordError("list", self.name, tail.length, self._tail().length, "length")
+            raise StaleRecordError("list", self._label, tail.length, self._tail().length, "length")
         return found
 
     def _consistently(self, read: Callable[[_Tail], S]) -> S:
@@ -247,7 +274,7 @@ class RecordList:
             tail = self._tail()
             return self._add(tail, new) if new else tail.length
 
-        return together(self._tails, act, f"list: append to {self.name}")
+        return self.together(act, f"list: append to {self.name}")
 
     def replace_tail(self, start: int, items: Iterable[JsonValue] = (), *, expect: int | None = None) -> int:
         """Put items in the place of all from number `start` on; how many there are then. Readers see it whole or not at all.
@@ -260,15 +287,17 @@ class RecordList:
             InvalidRecordError: JSON cannot hold one of them. Nothing was stored.
         """
         require_whole(start, "start")
+        if expect is not None:
+            not_negative(expect, "expect")
         new = self._checked(items)
 
         def act() -> int:
             tail = self._tail()
             if expect is not None and expect != tail.length:
-                raise StaleRecordError("list", self.name, expect, tail.length, "length")
+                raise StaleRecordError("list", self._label, expect, tail.length, "length")
             return self._replace(tail, start, new)
 
-        return together(self._tails, act, f"list: replace in {self.name}")
+        return self.together(act, f"list: replace in {self.name}")
 
     def pop(self) -> Any:
         """Take the last item away and return it.
@@ -280,12 +309,12 @@ class RecordList:
         def act() -> Any:
             tail = self._tail()
             if not tail.length:
-                raise IndexError(f"pop from the empty list {self.name!r}")
+                raise IndexError(f"pop from the empty list {self._label!r}")
             last = self._read(tail, tail.length - 1, tail.length)[0]
             self._replace(tail, tail.length - 1, [])
             return last
 
-        return together(self._tails, act, f"list: pop from {self.name}")
+        return self.together(act, f"list: pop from {self.name}")
 
     def clear(self) -> None:
         """Take all items away."""
@@ -307,15 +336,16 @@ class RecordList:
                 raise StaleRecordError("list", name, 0, there.length, "length")
             end = tail.length if until is None else until
             if not 0 <= end <= tail.length:
-                raise IndexError(f"the list {self.name!r} has {tail.length:,} items: the first {end:,} are not there")
+                raise IndexError(f"the list {self._label!r} has {tail.length:,} items: the first {end:,} are not there")
             other._begin(there, self, tail, end)
 
-        together(self._tails, act, f"list: fork {self.name} as {name}")
+        self.together(act, f"list: fork {self.name} as {name}")
         return other
 
     def together(self, act: Callable[[], S], message: str = "") -> S:
         """Read and change the list in several steps as one. `act` is called again where somebody else was faster."""
-        return together(self._tails, act, message or f"list: change {self.name}")
+        message = message or f"list: change {self.name}"
+        return together(self._tails, act, message, may_lie_beside=not self._commit_each)
 
     def _checked(self, items: Iterable[JsonValue]) -> list[tuple[JsonValue, int]]:
         """The items with their sizes, checked before anything is done."""
@@ -323,13 +353,13 @@ class RecordList:
             checked = _Part(id="-", start=0, items=list(items)).items
             return [(item, _size_of(item)) for item in checked]
         except ValidationError as error:
-            raise InvalidRecordError("list", self.name, describe(error)) from error
+            raise InvalidRecordError("list", self._label, describe(error)) from error
         except ValueError as error:  # half a character
-            raise InvalidRecordError("list", self.name, str(error)) from error
+            raise InvalidRecordError("list", self._label, str(error)) from error
 
     def _replace(self, tail: _Tail, start: int, new: list[tuple[JsonValue, int]]) -> int:
         if not 0 <= start <= tail.length:
-            raise IndexError(f"the list {self.name!r} has {tail.length:,} items: nothing starts at {start}")
+            raise IndexError(f"the list {self._label!r} has {tail.length:,} items: nothing starts at {start}")
         if start < tail.length:
             tail.cuts += 1
             tail.cut = start
@@ -361,8 +391,18 @@ class RecordList:
                 tail.start, tail.parts, tail.items, tail.size = tail.length, tail.parts + 1, [], 0
             tail.items.append(item)
             tail.size += size
-        self._tails.put(tail, user=self._user)
+        with self._named_errors():
+            self._tails.put(tail, user=self._user)
         return tail.length
+
+    @contextmanager
+    def _named_errors(self) -> Generator[None]:
+        """What is raised names the list, and not the record in which it lies."""
+        try:
+            yield
+        except RecordError as error:
+            error.collection, error.id = _Tail.collection, self._label
+            raise
 
     # -- past and present
 
@@ -380,7 +420,8 @@ class RecordList:
 
     def _named(self, name: str) -> RecordList:
         other = RecordList.__new__(RecordList)
-        other.__dict__.update(self.__dict__, name=name, _id=_list_id(self._user, name))
+        label = self._label if name == self.name else name
+        other.__dict__.update(self.__dict__, name=name, _label=label, _id=_list_id(self._user, name))
         return other
 
     def history(self) -> Iterator[ListChange]:
@@ -409,7 +450,7 @@ class RecordList:
     def _require_past(self) -> None:
         if self._tails.schema.plane == "store":
             raise ValueError(
-                f"the list {self.name!r} lies beside all branches and keeps no past: make it with plane='branch'"
+                f"the list {self._label!r} lies beside all branches and keeps no past: make it with plane='branch'"
             )
 
 

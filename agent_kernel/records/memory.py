@@ -73,6 +73,7 @@ class Memory:
         summarise: Callable[[str, list[Message]], str] | None = None,
     ) -> None:
         self.max_tokens = not_negative(max_tokens, "max_tokens")
+        self.name = name
         self.all = state.events(name)
         self._id = f"{state.place}{name}"
         self._windows = state.records_of(_Window)
@@ -90,12 +91,13 @@ class Memory:
             InvalidRecordError: it alone has more tokens than the memory, or JSON cannot hold it. TypeError, ValueError:
                 `count_tokens` did not return a number of tokens. Nothing was stored.
         """
-        if not isinstance(content, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # who calls may not check types
-            raise InvalidRecordError("memory", self._id, f"a message is text, not {content!r:.60}")
+        for what, text in (("a message", content), ("a role", role)):
+            if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # who calls may not check types
+                raise InvalidRecordError("memory", self.name, f"{what} is text, not {text!r:.60}")
         tokens = self._count(content)
         if tokens > self.max_tokens:
             reason = f"a message has {tokens:,} tokens, and the memory {self.max_tokens:,}"
-            raise InvalidRecordError("memory", self._id, reason)
+            raise InvalidRecordError("memory", self.name, reason)
 
         def act() -> None:
             self.all.append({"role": role, "content": content, **more})
@@ -110,15 +112,35 @@ class Memory:
             self._shorten(self._summarise)
 
     def messages(self) -> list[Message]:
-        """What a model is sent: the summary, if there is one, and the newest messages."""
+        """What a model is sent: the summary, if there is one, and the newest messages.
+
+        The newest one is among them. Where it leaves little room, the summary is cut.
+        """
         window = self._window()
         first = self._first_that_fits(window, self.max_tokens)
-        summary = [{"role": "system", "content": window.summary}] if window.summary else []
-        return summary + self.all[first:]
+        messages: list[Message] = self.all[first:]
+        if not messages:
+            messages = self._newest(window)
+        summary = self._cut(window.summary, self.max_tokens - self._tokens_of(messages))
+        return [{"role": "system", "content": summary}, *messages] if summary else messages
+
+    def _newest(self, window: _Window) -> list[Message]:
+        """The newest message, if there is one and the memory has room for it alone."""
+        newest: list[Message] = self.all[window.first :][-1:]
+        return newest if self._tokens_of(newest) <= self.max_tokens else []
+
+    def _tokens_of(self, messages: list[Message]) -> int:
+        return sum(self._count(one["content"]) for one in messages)
+
+    def _cut(self, text: str, tokens: int) -> str:
+        """The beginning of a text that has no more than so many tokens."""
+        while text and self._count(text) > tokens:
+            text = text[: len(text) * 3 // 4]
+        return text
 
     def tokens(self) -> int:
         """How many tokens `messages()` has."""
-        return sum(self._count(one["content"]) for one in self.messages())
+        return self._tokens_of(self.messages())
 
     def clear(self) -> None:
         """Forget the conversation."""
@@ -146,19 +168,24 @@ class Memory:
         return first
 
     def _shorten(self, summarise: Callable[[str, list[Message]], str]) -> None:
-        """Let a summary stand for the oldest messages, until the others take half of the room: so it is rarely made."""
+        """Let a summary stand for the oldest messages, until the others take half of the room: so it is rarely made.
+
+        The newest message stays as it is.
+        """
         window = self._window()
         if self._first_that_fits(window, self.max_tokens) == window.first:
             return
         first = self._first_that_fits(window.model_copy(update={"summary": ""}), self.max_tokens // 2)
-        dropped = self.all[window.first : first]
+        dropped = self.all[window.first : min(first, len(self.all) - 1)]
+        if not dropped:
+            return
+        first = window.first + len(dropped)
         try:
             summary = str(summarise(window.summary, copy.deepcopy(dropped)))
         except Exception:  # of the function, which is not ours
             logger.exception("a conversation could not be summarised")
             return
-        while summary and self._count(summary) > self.max_tokens // 2:
-            summary = summary[: len(summary) * 3 // 4]
+        summary = self._cut(summary, self.max_tokens // 2)
 
         def act() -> None:
             if self._window() == window and self.all[window.first : first] == dropped:
@@ -212,6 +239,7 @@ class Tiers:
 
     def __init__(self, state: State, *, hot: int = 16, warm: int = 256) -> None:
         self._prefix = state.place
+        self._named_errors = state.named_errors
         self._rules = state.rules
         self._is_past = state.past is not None
         self._records = state.records_of(_TierRecord)
@@ -242,7 +270,8 @@ class Tiers:
             self._put_order(key, used_ns)
             self._put_away()
 
-        together(self._records, act, f"tiers: put {key}")
+        with self._named_errors():
+            together(self._records, act, f"tiers: put {key}")
         self._is_ordered = True
         self._heat(key, self._stored(key))
 
@@ -256,7 +285,7 @@ class Tiers:
                 if known is not None and known[0] == stored:
                     self._hot.move_to_end(key)
                     return copy.deepcopy(known[1])
-        found: _TierRecord | None = self._records.get(self._prefix + key)
+        found = self._found(key)
         if found is None:
             return default
         if found.tier == "cold" and not self._is_past:
@@ -268,7 +297,7 @@ class Tiers:
     def tier(self, key: str) -> Tier | None:
         """Where a value lies; None: nowhere."""
         self._rules.require("read", key)
-        found: _TierRecord | None = self._records.get(self._prefix + key)
+        found = self._found(key)
         if found is None:
             return None
         stored = self._stored(key)
@@ -286,7 +315,13 @@ class Tiers:
             self._leave_order(key)
             return self._records.delete(self._prefix + key)
 
-        return together(self._records, act, f"tiers: delete {key}")
+        with self._named_errors():
+            return together(self._records, act, f"tiers: delete {key}")
+
+    def _found(self, key: str) -> _TierRecord | None:
+        with self._named_errors():
+            found: _TierRecord | None = self._records.get(self._prefix + key)
+        return found
 
     def context(self, *, cold: str = "") -> dict[str, Any]:
         """The values of all tiers together, the most used first.
@@ -296,10 +331,9 @@ class Tiers:
         """
         start = len(self._prefix)
         may_read = functools.partial(self._rules.allows, "read")
-        found = {
-            one.id[start:]: one
-            for one in self._records.find(exactly(self._prefix) + "*", where=lambda one: may_read(one.id[start:]))
-        }
+        with self._named_errors():
+            all_found = self._records.find(exactly(self._prefix) + "*", where=lambda one: may_read(one.id[start:]))
+        found = {one.id[start:]: one for one in all_found}
         cold_ids = set(self._records.ids(exactly(self._prefix) + cold)) if cold else set[str]()
         with self._lock:
             hot = [key for key in reversed(self._hot) if key in found]

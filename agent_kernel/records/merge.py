@@ -112,7 +112,7 @@ class _Merge:
         their_rows = {key: row for key, _, row in self._base.diff_rows(self._theirs)}
         units: dict[str, list[str]] = {}
         for key in sorted(our_rows.keys() | their_rows.keys()):
-            units.setdefault(_unit_of(key), []).append(key)
+            units.setdefault(unit_of(key), []).append(key)
         edits: dict[str, bytes | None] = {}
         for unit, keys in units.items():
             if not any(key in our_rows for key in keys):
@@ -133,12 +133,12 @@ class _Merge:
             return {key: self._theirs.row(key) for key in keys}
         if _is_unchanged(sides.base, sides.theirs):
             return {}
-        choice = self._choice(_name_of(unit))
+        choice = self._choice(name_of(unit))
         is_whole = any(row is not None and _is_whole(unit, row) for row in sides)
         if is_whole or any(side is None for side in sides[1:]) or _of_one_schema(unit, sides) is None:
-            self.names.add(_name_of(unit))
+            self.names.add(name_of(unit))
             if not choice:
-                name = _name_of(unit)
+                name = name_of(unit)
                 self.conflicts[name] = [(name, _brief(unit, sides.ours), _brief(unit, sides.theirs))]
             return {key: self._theirs.row(key) for key in keys} if choice == "theirs" else {}
         sides = _of_one_schema(unit, sides) or sides
@@ -161,7 +161,7 @@ class _Merge:
         assert theirs is not None
         clashes: list[_Clash] = []
         found = _merge_fields(*(_fields(row) for row in sides), prefer=choice, way=(), clashes=clashes)
-        name = _name_of(unit)
+        name = name_of(unit)
         if clashes:
             self.names.add(name)
             if not choice:
@@ -202,13 +202,13 @@ def _of_one_schema(unit: str, sides: _Sides) -> _Sides | None:
     return None
 
 
-def _unit_of(key: str) -> str:
-    """What is taken from one side together is named by its first key: a list with its parts."""
+def unit_of(key: str) -> str:
+    """What goes together is named by its first key: a list with its parts."""
     collection, _, id = key.partition("\0")
     return f"{_LIST}\0{id.rpartition('#')[0]}" if collection == _PART else key
 
 
-def _name_of(unit: str) -> str:
+def name_of(unit: str) -> str:
     """How a person names the record: `Note:a`. No sign in it has a meaning in a conflict or on a command line."""
     collection, _, id = unit.partition("\0")
     return f"{quote(collection, safe='')}:{quote(id, safe='/@#.-_~')}"
@@ -343,10 +343,10 @@ def changed_records(repo: Repository, old: ObjectId | None, new: ObjectId) -> tu
         return ()
     units: dict[str, tuple[bool, bool]] = {}
     for key, was, row in before.diff_rows(after):
-        unit = _unit_of(key)
+        unit = unit_of(key)
         if is_counter(key):
             continue
         if unit == key or unit not in units:
             units[unit] = (was is not None, row is not None) if unit == key else (True, True)
     signs = {(True, True): "~", (False, True): "+", (True, False): "-"}
-    return tuple(f"{signs[sides]}{_name_of(unit)}" for unit, sides in sorted(units.items()))
+    return tuple(f"{signs[sides]}{name_of(unit)}" for unit, sides in sorted(units.items()))

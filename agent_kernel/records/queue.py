@@ -167,6 +167,18 @@ class Queue:
     def __repr__(self) -> str:
         return f"<Queue {self.team}: {self.counts().pending:,} pending>"
 
+    def _repr_html_(self) -> str:
+        """A table of the tasks that are at work or wait, in a notebook."""
+        from agent_kernel.records.tables import ROWS, as_rows
+
+        counts = self.counts()
+        tasks = [*self.in_progress()[:ROWS], *self.find("pending", limit=ROWS)][:ROWS]
+        columns = ["name", "status", "agent", "priority", "args"]
+        rows = [[getattr(task, name) for name in columns] for task in tasks]
+        more = counts.pending + counts.in_progress - len(tasks)
+        about = ", ".join(f"{getattr(counts, name):,} {name.replace('_', ' ')}" for name in counts.__struct_fields__)
+        return as_rows(f"Queue {self.team}", columns, rows, about, [f"{more:,} more tasks"] if more > 0 else [])
+
     def __getitem__(self, id: str) -> Task:
         """A task. Raises: RecordNotFoundError: no task has this id."""
         return self._as_it_is(self.tasks[self._id(id)])

@@ -6,9 +6,9 @@ defaults hold.
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass
 from enum import Enum
 from functools import cached_property, partial
 from types import NoneType, UnionType
@@ -34,10 +34,20 @@ from pydantic import VERSION, BaseModel, JsonValue, SecretBytes, SecretStr, Type
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from agent_kernel.errors import InvalidRecordError, NewerRecordError, RecordError, TransitionError
-from agent_kernel.records.checks import seconds
+from agent_kernel.records.checks import require_plain_function, require_result, require_whole, seconds
 from agent_kernel.records.lines import Row
 
-__all__ = ["Document", "Plane", "Record", "Schema", "known_schemas", "migration"]
+__all__ = [
+    "Document",
+    "Plane",
+    "Record",
+    "Schema",
+    "known_schemas",
+    "migration",
+    "reason_of",
+    "require_valid",
+    "require_validator",
+]
 
 M = TypeVar("M", bound=BaseModel)
 Plane: TypeAlias = Literal["branch", "store"]
@@ -102,6 +112,15 @@ class Record(BaseModel):
     is_final: ClassVar[bool] = False
     is_growing: ClassVar[bool] = False
 
+    def _repr_html_(self) -> str:
+        """A table of its fields, in a notebook."""
+        from agent_kernel.records.tables import as_rows
+
+        names = [*type(self).model_fields, *type(self).model_computed_fields, *(self.model_extra or {})]
+        return as_rows(
+            type(self).__name__, ["field", "value"], [[name, getattr(self, name)] for name in names], self.id
+        )
+
 
 def migration(to: int) -> Callable[[Migration], staticmethod[[Document], Document]]:
     """Mark a function of a model that makes a document of schema `to` out of one of the schema before it.
@@ -116,7 +135,12 @@ def migration(to: int) -> Callable[[Migration], staticmethod[[Document], Documen
     >>> from agent_kernel.records.lines import Row
     >>> Schema(Note).load(Row(version=1, time_ns=0, document=b'{"id": "a", "body": "hello"}'), "a").text
     'hello'
+
+    Raises:
+        TypeError, ValueError: `to` is no schema that something can be migrated to.
     """
+    if require_whole(to, "a schema to migrate to") < 2:
+        raise ValueError(f"a migration makes schema 2 or a later one, not {to!r}")
 
     def mark(function: Migration) -> staticmethod[[Document], Document]:
         setattr(function, _MIGRATES, to)
@@ -169,8 +193,7 @@ class Schema(Generic[M]):
             field = getattr(self.model, "status_field", "status")
             raise TypeError(f"{name} has transitions, and no field {field!r} that they could speak of")
         for validate in self.validators:
-            if inspect.iscoroutinefunction(validate):
-                raise TypeError(f"{_name_of(validate)} is async, and validators are called without waiting")
+            require_validator(validate)
 
     def claim(self, taken: dict[tuple[str, str], _Claim]) -> None:
         """Take the collection for the model, among those that a program has of one store.
@@ -210,13 +233,17 @@ class Schema(Generic[M]):
         if not is_known and model.model_config.get("extra") != "allow":
             raise ValueError(f"{self.collection} has no field {name!r}")
 
-    def require_value(self, name: str, value: object) -> None:
-        """Raise ValueError if a field of few values never has this one."""
+    def require_value(self, name: str, value: object) -> object:
+        """The value as the field has it: of an enum its member. Raises ValueError if a field of few values never has this one."""
         field = self.model.model_fields.get(name)
         choices = () if field is None else _choices_of(field.annotation)
-        if choices and value not in choices:
-            shown = ", ".join(repr(getattr(one, "value", one)) for one in choices)
-            raise ValueError(f"{name} of {self.collection} is one of {shown}, and not {value!r}")
+        if not choices or value in choices:
+            return value
+        for one in choices:
+            if isinstance(one, Enum) and one.value == value:
+                return one
+        shown = ", ".join(repr(getattr(one, "value", one)) for one in choices)
+        raise ValueError(f"{name} of {self.collection} is one of {shown}, and not {value!r}")
 
     @cached_property
     def _migrations(self) -> dict[int, Migration]:
@@ -260,7 +287,7 @@ class Schema(Generic[M]):
         except ValidationError as error:
             raise InvalidRecordError(self.collection, id, describe(error)) from error
         if not _equals(record, checked) and (omission := _find_omission(record, checked)):
-            raise InvalidRecordError(self.collection, id, f"{omission}: it would be lost")
+            raise InvalidRecordError(self.collection, id, omission)
         self.validate(checked)
         self._check_transition(id, checked, before)
         return checked
@@ -274,17 +301,8 @@ class Schema(Generic[M]):
 
     def validate(self, record: M) -> None:
         """Raise InvalidRecordError where a validator refuses the record."""
-        id = self.id_of(record)
-        try:
-            for validate in self.validators:
-                if validate(record) is False:
-                    raise InvalidRecordError(self.collection, id, f"{_name_of(validate)} refuses it")
-        except RecordError:
-            raise
-        except ValidationError as error:
-            raise InvalidRecordError(self.collection, id, describe(error)) from error
-        except ValueError as error:
-            raise InvalidRecordError(self.collection, id, str(error)) from error
+        for validate in self.validators:
+            require_valid(self.collection, self.id_of(record), validate, record)
 
     @cached_property
     def _transitions(self) -> dict[str, tuple[str, ...]]:
@@ -328,7 +346,8 @@ class Schema(Generic[M]):
         try:
             document = self._faithful(record)
         except (PydanticSerializationError, UnicodeEncodeError) as error:
-            raise InvalidRecordError(self.collection, self.id_of(record), str(error)) from error
+            reason = _find_binary(record) or str(error)
+            raise InvalidRecordError(self.collection, self.id_of(record), reason) from error
         if (
             len(document) >= _PACK_FROM and self.plane == "store"
         ):  # in a commit only what changed is stored, and compressed
@@ -385,7 +404,10 @@ class Schema(Generic[M]):
         try:
             if row.schema == self.version:
                 return self.model.model_validate_json(document, **_BY_NAME)
-            return self.model.model_validate(self._migrated(row.schema, from_json(document), id), **_BY_NAME)
+            found = self.model.model_validate(self._migrated(row.schema, from_json(document), id), **_BY_NAME)
+            if (name := getattr(found, self.key)) != id:
+                raise InvalidRecordError(self.collection, id, f"its migrations made {name!r} of its {self.key}")
+            return found
         except ValidationError as error:
             raise InvalidRecordError(self.collection, id, describe(error)) from error
 
@@ -448,14 +470,18 @@ def _status_text(status: object) -> str:
 
 
 def _find_omission(original: object, restored: object, way: str = "") -> str:
-    """What pydantic leaves out of its own dump: fields that are excluded, and those that only a subclass has."""
+    """What pydantic's own dump loses: fields that are excluded, those that only a subclass has, and a model where anything may be."""
+    if _is_dict(restored) and (isinstance(original, BaseModel) or is_dataclass(original)):
+        return f"{way or 'it'} is a {type(original).__name__}, and would come back as a dict: put one there, or give the field its type"
     if isinstance(original, BaseModel) and isinstance(restored, BaseModel):
         if type(original).model_fields.keys() - type(restored).model_fields.keys():
-            return f"{way or 'it'} is a {type(original).__name__}, of which only what a {type(restored).__name__} has can be stored"
+            return f"{way or 'it'} is a {type(original).__name__}, of which only what a {type(restored).__name__} has can be stored: it would be lost"
         for name, field in type(restored).model_fields.items():
             one, other = getattr(original, name, None), getattr(restored, name, None)
             if field.exclude and _different(one, other, name):
-                return f"{_way(way, name)} is left out of what is stored (exclude=True), and has a value"
+                return (
+                    f"{_way(way, name)} is left out of what is stored (exclude=True), and has a value: it would be lost"
+                )
             if omission := _find_omission(one, other, _way(way, name)):
                 return omission
     return next(
@@ -466,6 +492,21 @@ def _find_omission(original: object, restored: object, way: str = "") -> str:
         ),
         "",
     )
+
+
+def _is_dict(value: object) -> bool:
+    return type(value) is dict
+
+
+def _find_binary(value: object, way: str = "") -> str:
+    """Where a value has bytes that are no text, which pydantic puts into JSON only where the model says how; "" if it has none."""
+    if isinstance(value, bytes | bytearray):
+        try:
+            value.decode()
+        except UnicodeDecodeError:
+            return f"{way} is bytes, and not text: give the model ser_json_bytes='base64' and val_json_bytes='base64'"
+    parts: object = dict(value) if isinstance(value, BaseModel) else value
+    return next((found for one, _, at in _pairs(parts, parts) if (found := _find_binary(one, _way(way, at)))), "")
 
 
 def _different(one: object, other: object, way: str) -> str:
@@ -539,8 +580,34 @@ def describe(error: ValidationError) -> str:
     return "; ".join(found[:3]) + more
 
 
-def _name_of(validate: Validator) -> str:
-    return getattr(validate, "__name__", type(validate).__name__)
+def require_validator(validate: object) -> None:
+    """Raise TypeError for what cannot be called with a value, or would have to be awaited."""
+    if not callable(validate):
+        raise TypeError(f"a validator is a function, not {validate!r}")
+    require_plain_function(validate, "validation")
+
+
+def require_valid(collection: str, id: str, validate: Validator, value: object) -> None:
+    """Raise InvalidRecordError where a validator refuses the value: it returns False, or raises whatever it likes."""
+    name = getattr(validate, "__name__", type(validate).__name__)
+    try:
+        is_refused = require_result(validate(value), f"the validator {name}") is False
+    except RecordError:
+        raise
+    except ValidationError as error:
+        raise InvalidRecordError(collection, id, describe(error)) from error
+    except Exception as error:
+        raise InvalidRecordError(collection, id, reason_of(error, name)) from error
+    if is_refused:
+        raise InvalidRecordError(collection, id, f"{name} refuses it")
+
+
+def reason_of(error: Exception, name: str) -> str:
+    """What a function of a program says of a value that it cannot take."""
+    text = str(error)
+    if text and isinstance(error, ValueError | TypeError | AttributeError | AssertionError):
+        return text
+    return f"{name} raised {type(error).__name__}" + (f": {text}" if text else "")
 
 
 def _choices_of(kind: object) -> tuple[object, ...]:

@@ -14,8 +14,8 @@ from pydantic import Field
 
 from agent_kernel.errors import TransitionError
 from agent_kernel.records.checks import not_negative, seconds
-from agent_kernel.records.collection import Records
-from agent_kernel.records.documents import new_id, now_s
+from agent_kernel.records.collection import Records, together
+from agent_kernel.records.documents import new_id, now_s, sortable
 from agent_kernel.records.schema import Record
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ Kind: TypeAlias = Literal["stt", "tts", "conversation"]
 StreamingMode: TypeAlias = Literal["batch", "streaming", "realtime"]
 SpeechStatus: TypeAlias = Literal["active", "paused", "ended", "failed"]
 _ACTIVE: Final = "active\0"
+_OVER: Final = "over\0"
 _NEWEST: Final = 10**20
 _ALL: Final = 1_000_000
 _MOST_VERSIONS: Final = 100  # versions of a session that stay in its history when it has ended
@@ -91,7 +92,7 @@ class Speech:
 
     def __init__(self, repo: Repository) -> None:
         self.repo = repo
-        self.records: Records[SpeechRecord] = Records(repo, SpeechRecord, index=_index_of, is_index_newer=True)
+        self.records: Records[SpeechRecord] = Records(repo, SpeechRecord, index=_index_of, index_marker="filled 2")
         self.utterances: Records[Utterance] = Records(repo, Utterance)
 
     def __getitem__(self, id: str) -> SpeechSession:
@@ -114,7 +115,8 @@ class Speech:
     def cleanup(self, older_s: float = 86_400.0) -> int:
         """Delete sessions that ended more than so many seconds ago, with all that was said in them; how many."""
         before = now_s() - seconds(older_s, "older_s")
-        over = self.records.find(where=lambda one: one.is_over and one.ended_s < before)
+        found = (self.records.get(id) for id in self.records.below(_OVER, sortable(before, up=True)))
+        over = [one for one in found if one is not None and one.is_over and one.ended_s < before]
         for one in over:
             for utterance in self.utterances.find(f"{glob.escape(one.id)}/*"):
                 self.utterances.delete(utterance.id)
@@ -195,12 +197,16 @@ class Channel:
         utterances = self._speech.utterances.find(f"{glob.escape(self._session)}/*")
         return [one for one in utterances if one.channel == self._name]
 
-    def _keep(self, text: str, role: str, details: dict[str, Any]) -> Utterance:
-        self._change(lambda state: state.update(partial="", count=state.get("count", 0) + 1))
+    def _keep(self, text: str, role: str, details: dict[str, Any], **state_now: Any) -> Utterance:
         fields = {"text": text, "role": role, "details": details, "time_s": now_s()}
         id = f"{self._session}/{new_id()}"
         utterance = self._speech.utterances.make(id=id, session=self._session, channel=self._name, **fields)
-        return self._speech.utterances.put(utterance, expect=0)
+
+        def act() -> Utterance:
+            self._change(lambda state: state.update(partial="", count=state.get("count", 0) + 1, **state_now))
+            return self._speech.utterances.put(utterance, expect=0)
+
+        return together(self._speech.utterances, act, f"{self._session}: {self._name}")
 
     def _change(self, change: Callable[[dict[str, Any]], object]) -> None:
         def apply(record: SpeechRecord) -> None:
@@ -216,9 +222,7 @@ class Turns(Channel):
 
     def add(self, role: str, text: str, **details: Any) -> Utterance:
         """Keep a turn."""
-        found = self._keep(text, role, details)
-        self.update(speaker=role)
-        return found
+        return self._keep(text, role, details, speaker=role)
 
     def __iter__(self) -> Iterator[Utterance]:
         return iter(self.results())
@@ -227,9 +231,11 @@ class Turns(Channel):
         return len(self.results())
 
 
-def _index_of(record: SpeechRecord) -> str | None:
-    """Those that are not over, the newest first."""
-    return None if record.is_over else f"{_ACTIVE}{_NEWEST - int(record.started_s * 1e6):020d}{record.id}"
+def _index_of(record: SpeechRecord) -> str:
+    """Those that are not over, the newest first; the others by when they ended."""
+    if record.is_over:
+        return f"{_OVER}{sortable(record.ended_s)}{record.id}"
+    return f"{_ACTIVE}{_NEWEST - int(record.started_s * 1e6):020d}{record.id}"
 
 
 def _refuse_over(record: SpeechRecord) -> None:

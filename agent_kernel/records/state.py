@@ -37,17 +37,17 @@ from agent_kernel.errors import (
     SealedRecordError,
     TransitionError,
 )
-from agent_kernel.records.checks import not_negative, require_watcher, seconds, texts
+from agent_kernel.records.checks import not_negative, require_result, require_watcher, seconds, texts
 from agent_kernel.records.collection import Change, Records, Subscription, exactly, is_in_transaction, together
 from agent_kernel.records.lists import RecordList, place_of
-from agent_kernel.records.schema import Plane, Record
+from agent_kernel.records.schema import Plane, Record, reason_of, require_valid, require_validator
 from agent_kernel.records.sessions import SESSIONS
 from agent_kernel.repository import hex_of
 
 if TYPE_CHECKING:
     from agent_kernel.records.lines import Line
     from agent_kernel.records.memory import Memory, Tiers
-    from agent_kernel.records.sealing import Seal
+    from agent_kernel.records.sealing import Seal, Secret
     from agent_kernel.repository import Repository
 
 __all__ = ["Rules", "Scope", "State"]
@@ -109,6 +109,8 @@ class Rules:
                 if action not in _ACTIONS:
                     raise ValueError(f"allow is for read and write, not {action!r}")
                 texts(patterns, f"allow[{action!r}]")
+        for function in (*self.validators.values(), *self.sanitisers.values()):
+            require_validator(function)
         if self.secret_keys is not None:
             texts(self.secret_keys, "secret_keys")
         for pattern, table in self.transitions.items():
@@ -124,6 +126,8 @@ class Rules:
         """Raise RecordAccessError unless this may be done with the key, and InvalidRecordError unless it is text."""
         if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # who calls may not check types
             raise InvalidRecordError("state", repr(key), "a key is text")
+        if "\0" in key:
+            raise InvalidRecordError("state", key, "a key has no NUL")
         if not self.allows(action, key):
             raise RecordAccessError("state", key, action)
 
@@ -136,18 +140,12 @@ class Rules:
         Raises:
             InvalidRecordError: a validator refuses it, or a sanitiser cannot make sense of it.
         """
-        try:
-            for pattern, sanitise in self.sanitisers.items():
-                if _fits(key, [pattern]):
-                    value = sanitise(value)
-            for pattern, validate in self.validators.items():
-                if _fits(key, [pattern]) and validate(value) is False:
-                    name = getattr(validate, "__name__", type(validate).__name__)
-                    raise InvalidRecordError("state", key, f"{name} refuses it")
-        except (AttributeError, TypeError, ValueError) as error:
-            if isinstance(error, InvalidRecordError):
-                raise
-            raise InvalidRecordError("state", key, str(error) or type(error).__name__) from error
+        for pattern, sanitise in self.sanitisers.items():
+            if _fits(key, [pattern]):
+                value = _sanitised(key, sanitise, value)
+        for pattern, validate in self.validators.items():
+            if _fits(key, [pattern]):
+                require_valid("state", key, validate, value)
         return value
 
     def check_transition(self, key: str, old: Any, new: Any) -> None:
@@ -183,7 +181,7 @@ class State:
         plane: Plane = "branch",
         branch: str | None = None,
         rules: Rules | None = None,
-        secret: bytes | str | Seal | None = None,
+        secret: Secret | Seal | None = None,
         cache_s: float = 0.0,
         ttl_s: float | None = None,
         alert_bytes: int | None = None,
@@ -216,7 +214,7 @@ class State:
             "plane": plane,
             "branch": branch,
             "rules": self.rules,
-            "secret": Seal(secret) if isinstance(secret, bytes | str) else secret,
+            "secret": secret if secret is None or isinstance(secret, Seal) else Seal(secret),
             "cache_s": cache_s,
             "ttl_s": ttl_s,
             "alert_bytes": alert_bytes,
@@ -268,6 +266,21 @@ class State:
         what = {"conversation": f"session {self.session!r}", "task": f"task {name!r}", "user": "all sessions"}[kind]
         return f"<State of {self.user!r}, {what}>"
 
+    def _repr_html_(self) -> str:
+        """A table of the values that may be read, in a notebook. Of encrypted ones the key is named alone."""
+        from agent_kernel.records.tables import ROWS, as_rows
+
+        keys = self.keys()
+        try:
+            rows = [[key, self._shown(key)] for key in keys[:ROWS]]
+        except RecordError as error:
+            return as_rows(repr(self)[1:-1], ["key"], [[key] for key in keys[:ROWS]], note=str(error))
+        omitted = [f"{len(keys) - ROWS:,} more keys"] if len(keys) > ROWS else []
+        return as_rows(repr(self)[1:-1], ["key", "value"], rows, omitted=omitted)
+
+    def _shown(self, key: str) -> Any:
+        return "(secret)" if self.seal is not None and self.rules.is_secret(key) else self.get(key)
+
     def scope(self, scope: Scope, name: str = "") -> State:
         """The state of another scope with the same rules: `user` (of all sessions), `conversation` (this session), `task` (by name)."""
         if scope not in _SCOPES:
@@ -290,7 +303,7 @@ class State:
             RecordAccessError: the key may not be read. SealedRecordError: it is encrypted with another key.
         """
         self.rules.require("read", key)
-        with self._named():
+        with self.named_errors():
             if self._cache_s and not is_in_transaction():
                 return self._get_cached(key, default)
             found: _Entry | None = self._entries.get(self.place + key)
@@ -323,7 +336,7 @@ class State:
     def get_all(self) -> dict[str, Any]:
         """All values that may be read."""
         start = len(self.place)
-        with self._named():
+        with self.named_errors():
             found = self._entries.find(exactly(self.place) + "*", where=lambda one: self._may_read(one.id))
         return {one.id[start:]: one.value for one in found}
 
@@ -344,7 +357,7 @@ class State:
 
     def size_bytes(self) -> int:
         """How large all values are, as JSON."""
-        with self._named():
+        with self.named_errors():
             found = self._entries.find(exactly(self.place) + "*")
         return sum(len(one.id) - len(self.place) + len(_json(one.value)) for one in found)
 
@@ -519,7 +532,7 @@ class State:
 
     def _change(self, what: str, act: Callable[[], T]) -> T:
         try:
-            with self._named():
+            with self.named_errors():
                 result = together(self._entries, act, f"state of {self.user}: {what}")
         finally:
             self.invalidate()
@@ -527,7 +540,7 @@ class State:
         return result
 
     @contextmanager
-    def _named(self) -> Generator[None]:
+    def named_errors(self) -> Generator[None]:
         """What is raised names the key, and not where it lies."""
         try:
             yield
@@ -588,7 +601,7 @@ class State:
 
     def load(self, round: int | None = None) -> dict[str, Any] | None:
         """The values of a round, by default of the newest one, as a copy of their own; None if it does not exist."""
-        number = self._largest_round() if round is None else round
+        number = self._largest_round() if round is None else not_negative(round, "the number of a round")
         found = None if number is None else self._saved_as("round", number)
         return None if found is None else self._readable(found.values)
 
@@ -642,7 +655,11 @@ class State:
         self._saved.put(saved, user=self.user)
 
     def _saved_as(self, kind: str, number: int) -> _Saved | None:
-        found: _Saved | None = self._saved.get(f"{self.place}{kind}/{number:012d}")
+        try:
+            found: _Saved | None = self._saved.get(f"{self.place}{kind}/{number:012d}")
+        except RecordError as error:
+            error.collection, error.id = f"{kind} of the state", str(number)
+            raise
         return found
 
     def _numbers(self, kind: str) -> list[int]:
@@ -702,7 +719,7 @@ class State:
 
     def values_at(self, checkpoint: int) -> dict[str, Any] | None:
         """The values of a checkpoint; None if it does not exist."""
-        found = self._saved_as("checkpoint", checkpoint)
+        found = self._saved_as("checkpoint", not_negative(checkpoint, "the number of a checkpoint"))
         return None if found is None else self._readable(found.values)
 
     def _require_all_readable(self) -> None:
@@ -799,7 +816,7 @@ class State:
         Raises:
             ValueError: `days` is negative. RecordAccessError, SealedRecordError: one of them may not be written. Nothing was deleted.
         """
-        before = time.time_ns() - int(seconds(days, "days", least=0.0) * _DAY_S * 10**9)
+        before = time.time_ns() - int(seconds(days, "days", unit="days") * _DAY_S * 10**9)
         pattern = exactly(self.place) + "*"
 
         def act() -> int:
@@ -828,7 +845,7 @@ class State:
         return self._named_changes(key)
 
     def _named_changes(self, key: str) -> Iterator[Change[Any]]:
-        with self._named():
+        with self.named_errors():
             for change in self._entries.history(self.place + key):
                 yield self._value_change(change)
 
@@ -898,6 +915,7 @@ class State:
             self.place + name,
             user=self.user,
             secret=self.seal,
+            label=name,
             **self.where,
         )
         if self.past is None:
@@ -939,6 +957,16 @@ _MISSING: Final = {"\0": None}  # no value of a key is this one
 
 def _fits(key: str, patterns: Patterns) -> bool:
     return any(fnmatch.fnmatchcase(key, pattern) for pattern in patterns)
+
+
+def _sanitised(key: str, sanitise: Callable[[Any], Any], value: Any) -> Any:
+    name = getattr(sanitise, "__name__", type(sanitise).__name__)
+    try:
+        return require_result(sanitise(value), f"the sanitiser {name}")
+    except RecordError:
+        raise
+    except Exception as error:
+        raise InvalidRecordError("state", key, reason_of(error, name)) from error
 
 
 def _json(value: Any) -> bytes:

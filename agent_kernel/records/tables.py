@@ -1,4 +1,4 @@
-"""Records as a table, for a notebook."""
+"""Records, lists and states as tables, for a notebook."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 from pydantic import BaseModel
 
-__all__ = ["ROWS", "as_table"]
+__all__ = ["ROWS", "as_rows", "as_table"]
 
 ROWS: Final = 50
 _COLUMNS: Final = 12
@@ -29,25 +29,38 @@ def as_table(title: str, records: Sequence[BaseModel], count: int | None = None)
     """
     many = len(records) if count is None else count
     count_text = f"{many:,} record{'s' if many != 1 else ''}"
-    head = f"<caption{_CAPTION}><b>{escape(title)}</b> <span{_QUIET}>{count_text}</span></caption>"
-    if not records:
-        return f"<table>{head}</table>"
-    first = records[:ROWS]
-    names = list(type(records[0]).model_fields)
-    fields = names[:_COLUMNS]
-    sides = [
-        _ALIGN_RIGHT if _are_numbers([getattr(record, field) for record in first]) else _ALIGN_LEFT for field in fields
-    ]
-    columns = "".join(f"<th{side}>{escape(field)}</th>" for field, side in zip(fields, sides, strict=True))
-    rows = "".join(f"<tr>{_cells(record, fields, sides)}</tr>" for record in first)
-    omitted = [f"{many - len(first):,} more records"] if many > len(first) else []
-    omitted += [f"{len(names) - len(fields):,} more fields"] if len(names) > len(fields) else []
+    names = list(type(records[0]).model_fields) if records else []
+    rows = [[getattr(record, name) for name in names] for record in records[:ROWS]]
+    return as_rows(title, names, rows, count_text, [f"{many - ROWS:,} more records"] if many > ROWS else [])
+
+
+def as_rows(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    about: str = "",
+    omitted: Sequence[str] = (),
+    note: str = "",
+) -> str:
+    """HTML of rows under the names of their columns, as `as_table` says.
+
+    Args:
+        about: what to say beside the title. `omitted`: what is not shown. `note`: what to say below.
+    """
+    head = f"<caption{_CAPTION}><b>{escape(title)}</b> <span{_QUIET}>{escape(about)}</span></caption>"
+    below = f"<div{_QUIET}>{escape(note)}</div>" if note else ""
+    if not rows:
+        return f"<table>{head}</table>{below}"
+    shown = columns[:_COLUMNS]
+    sides = [_ALIGN_RIGHT if _are_numbers([row[at] for row in rows]) else _ALIGN_LEFT for at in range(len(shown))]
+    names = "".join(f"<th{side}>{escape(name)}</th>" for name, side in zip(shown, sides, strict=True))
+    body = "".join(
+        f"<tr>{''.join(f'<td{side}>{_cell(value)}</td>' for value, side in zip(row, sides, strict=False))}</tr>"
+        for row in rows
+    )
+    omitted = [*omitted, *([f"{len(columns) - len(shown):,} more fields"] if len(columns) > len(shown) else [])]
     more = f"<div{_QUIET}>and {' and '.join(omitted)}</div>" if omitted else ""
-    return f"<table>{head}<thead><tr>{columns}</tr></thead><tbody>{rows}</tbody></table>{more}"
-
-
-def _cells(record: BaseModel, fields: Sequence[str], sides: Sequence[str]) -> str:
-    return "".join(f"<td{side}>{_cell(getattr(record, field))}</td>" for field, side in zip(fields, sides, strict=True))
+    return f"<table>{head}<thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>{more}{below}"
 
 
 def _are_numbers(values: Sequence[object]) -> bool:

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 
 
 _NO_SETTINGS: Final[Mapping[str, bytes | None]] = {}
+MASKED: Final = "masked"  # the setting that names the variables of which later commits mask what code says
 
 
 class _Setting(msgspec.Struct, frozen=True, array_like=True):
@@ -368,14 +369,14 @@ class Repository:
         branch: str | None = None,
         also: Callable[[Move], object] | None = None,
     ) -> ObjectId:
-        """Store what is left in the writer and the commit, and move the branch, HEAD and their reflogs, in one swap.
+        """Store what is left in the writer and the commit, and move the branch, HEAD and their reflogs, in one transaction.
 
         Args:
             head: where the session was when the commit was made.
             session: None: no session makes it. No HEAD moves, no reflog tells of it, and a branch that anybody holds is
                 refused with BranchInUseError.
             branch: a branch to move, or to start, instead of the one HEAD is on.
-            also: sets other keys in the same swap.
+            also: sets other keys in the same transaction.
 
         Raises:
             BranchMovedError: somebody else moved the branch. Nothing was changed.
@@ -505,15 +506,12 @@ class Repository:
 
     def masked_names(self) -> frozenset[str]:
         """The variables that were forgotten with a mask: later commits mask what code says of them."""
-        from agent_kernel.repository.rewrite import masked_names
-
-        return masked_names(self)
+        stored = self.setting(MASKED)
+        return frozenset() if stored is None else frozenset(msgspec.msgpack.decode(stored, type=list[str]))
 
     def mask_from_now_on(self, names: Collection[str]) -> None:
         """Let later commits mask what code says of these variables, and of no others."""
-        from agent_kernel.repository.rewrite import set_masked
-
-        set_masked(self, names)
+        self.set_setting(MASKED, encode_names(names))
 
     def traces_of(self, names: Collection[str], mask: Mask | None = None) -> Traces:
         """What forgetting some names would find. Nothing is changed."""
@@ -562,10 +560,10 @@ def _store_empty_tree(writer: Writer) -> ObjectId:
     return store_node(writer, Leaf([], [])).id
 
 
-# -- make a commit and move everything that names it, in one swap
+# -- make a commit and move everything that names it, in one transaction
 #
-# All objects that the commit needs are in the store, or in the swap itself, when the branch moves: garbage collection
-# changes the epoch whenever it deletes, the swap expects the epoch that the writer began in, and where it has moved on
+# All objects that the commit needs are in the store, or in the transaction itself, when the branch moves: garbage collection
+# changes the epoch whenever it deletes, the transaction expects the epoch that the writer began in, and where it has moved on
 # everything the commit refers to is looked up again.
 
 
@@ -672,6 +670,11 @@ def set_in(move: Move, name: str, value: bytes | None) -> None:
     """Within a move, set a setting, or remove it."""
     move.get(_setting_key(name), _Setting)
     move.set(_setting_key(name), None if value is None else _Setting(move.stamp, value))
+
+
+def encode_names(names: Collection[str]) -> bytes | None:
+    """Names as a setting holds them. None removes the setting: without names there is nothing to keep."""
+    return msgspec.msgpack.encode(sorted(names)) if names else None
 
 
 def _setting_key(name: str) -> bytes:

@@ -1,7 +1,7 @@
 """Make another history out of this one: the same commits without some of them, or without some of their content.
 
 Commits keep authors, times, messages and whatever else a newer release put into them, and get new ids where anything
-before them changed. All refs, HEADs and reflogs move in one swap; then exactly what only the old history reached is
+before them changed. All refs, HEADs and reflogs move in one transaction; then exactly what only the old history reached is
 deleted.
 """
 
@@ -42,7 +42,7 @@ from agent_kernel.repository.commits import (
     short,
 )
 from agent_kernel.repository.refs import BRANCHES, HEADS, LOGS, TAGS, HeadRecord, LogRecord, Move, Ref
-from agent_kernel.repository.repository import set_in
+from agent_kernel.repository.repository import MASKED, encode_names, set_in
 from agent_kernel.repository.runs import Forgetting, change_events, code_of_events, steps_of
 from agent_kernel.repository.upkeep import Reach, Sweeper, commit_keys
 
@@ -70,7 +70,7 @@ class Plan:
         logs: the message of a reflog's line, given its old one.
         holds: whether a branch or tag (by its key) stays when its commit goes; it moves to the commit before.
         event: changes the fields of an event of an agent's run, given its kind.
-        settings: what to store in the same swap.
+        settings: what to store in the same transaction.
     """
 
     keeps: Callable[[ObjectId, Commit], bool] = lambda id, commit: True
@@ -266,7 +266,6 @@ def _list_logged(repo: Repository) -> Iterable[ObjectId]:
 # -- take variables and commits out of all history, and their bytes out of the store, in one rewriting
 
 _NO_SETTINGS: Final[Mapping[str, bytes | None]] = {}
-_MASKED: Final = "masked"  # the setting that names what is masked in later commits
 
 
 @dataclass(frozen=True)
@@ -363,7 +362,7 @@ def forget(
     repo.leases.refuse_others()
     settings = dict(settings)
     if redaction is not None:
-        settings[_MASKED] = _encode(masked_names(repo) | frozenset(names))
+        settings[MASKED] = encode_names(repo.masked_names() | frozenset(names))
     events = Forgetting(repo, names, steps_of(repo, commits), redaction)
     plan = _plan(names, commits, traces, redaction)
     result = rewrite(repo, replace(plan, event=events.change, settings=settings))
@@ -382,21 +381,6 @@ def forget(
         also_in=_names(traces.values),
         events_masked=result.events_changed,
     )
-
-
-def masked_names(repo: Repository) -> frozenset[str]:
-    """The variables of which later commits mask what code says, because it was masked in those before."""
-    stored = repo.setting(_MASKED)
-    return frozenset() if stored is None else frozenset(msgspec.msgpack.decode(stored, type=list[str]))
-
-
-def set_masked(repo: Repository, names: Collection[str]) -> None:
-    """Say anew which variables these are."""
-    repo.set_setting(_MASKED, _encode(names))
-
-
-def _encode(names: Collection[str]) -> bytes | None:
-    return msgspec.msgpack.encode(sorted(names)) if names else None
 
 
 def _plan(names: Collection[str], commits: Collection[ObjectId], traces: Traces, redaction: Redaction | None) -> Plan:

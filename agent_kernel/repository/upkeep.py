@@ -222,8 +222,8 @@ def commit_keys(ids: Iterable[ObjectId | None]) -> list[bytes]:
 # to agree, one object would be collected younger than it should, which only costs its writer a second write.
 #
 # A writer stores objects first and moves its branch last, so what it is just writing looks like garbage. Three rules
-# keep that safe without anybody waiting. A deletion is a swap that expects every ref to be where it was when the
-# reachable objects were marked; it changes the epoch, which every publishing swap expects; and what a writer then finds
+# keep that safe without anybody waiting. A deletion is a transaction that expects every ref to be where it was when the
+# reachable objects were marked; it changes the epoch, which every publishing transaction expects; and what a writer then finds
 # gone it writes again, or refuses to publish. Objects go children before parents' history: newest commits first, so that
 # a commit that is still there has all its ancestors.
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 from agent_kernel.agents.execution import TaskEnd
 from agent_kernel.commands import describe
 from agent_kernel.commands.contents import ARRAY, Stored, items_of, read_stored
-from agent_kernel.commands.diff import details_of
+from agent_kernel.commands.show import details_of
 from agent_kernel.errors import StoreError
 from agent_kernel.queries import row_lines
 from agent_kernel.repository import read_blob, read_outputs, read_representation

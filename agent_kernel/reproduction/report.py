@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-from agent_kernel.commands.output import Block, Code, Json, Line, Result, Style, Table
+from agent_kernel.commands.describe import Block, Code, Json, Line, Result, Style, Table
 from agent_kernel.reproduction.causes import Cause
 from agent_kernel.reproduction.comparison import Outcome, Verdict, worst
 from agent_kernel.text import clean, cut, duration, list_names, plural

@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agent_kernel.cells.cell_code import Reading, read_code
-from agent_kernel.cells.module_state import StateLine
-from agent_kernel.reproduction.causes import Tracer
-from agent_kernel.reproduction.code import Code, imports, statements, targets
+from agent_kernel.cells.cell_code import Reading, StateLine, read_code
+from agent_kernel.reproduction.causes import Code, Tracer, imports, statements, targets
 from agent_kernel.reproduction.line import Brought, Line, LineCell
 from agent_kernel.values import previews
 

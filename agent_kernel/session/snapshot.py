@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from agent_kernel.records.locks import Lock
     from agent_kernel.records.queue import Queue
     from agent_kernel.records.schema import Plane
+    from agent_kernel.records.sealing import Secret
     from agent_kernel.records.speech import Speech
     from agent_kernel.records.state import State
     from agent_kernel.records.teams import Teams
@@ -89,7 +90,7 @@ class Repository(repository.Repository):
         key: str = "id",
         branch: str | None = None,
         validators: Sequence[Callable[[Any], object]] = (),
-        secret: bytes | str | None = None,
+        secret: Secret | None = None,
         actor: str = "",
     ) -> Records[M]:
         """The records of a pydantic model, as a mapping by their ids.
@@ -98,7 +99,7 @@ class Repository(repository.Repository):
             key: the field that names a record.
             branch: whose records, for models of the plane `branch`; by default the one that this process works on.
             validators: each is called with a record before it is stored, and refuses it by raising ValueError or returning False.
-            secret: encrypts what is stored; the same one reads it. It needs the extra `sign`.
+            secret: encrypts what is stored; the same one reads it. Of several the first one encrypts. It needs the extra `sign`.
             actor: who is written down as having made the changes; by default the person who runs the process.
         """
         from agent_kernel.records.collection import Records
@@ -112,8 +113,9 @@ class Repository(repository.Repository):
         plane: Plane = "store",
         user: str = "",
         branch: str | None = None,
-        secret: bytes | str | None = None,
+        secret: Secret | None = None,
         actor: str = "",
+        commit_each: bool = True,
     ) -> RecordList:
         """A list of what JSON can hold, which grows at its end, and whose tail can be replaced. It begins empty.
 
@@ -121,11 +123,15 @@ class Repository(repository.Repository):
             plane: `store`: it lies beside all branches, and grows by little more than its items. `branch`: it goes into the commits
                 and a checkout rewinds it.
             user: whose list it is. Lists of the same name of two users have nothing in common.
-            secret: encrypts what is stored; the same one reads it. It needs the extra `sign`.
+            secret: encrypts what is stored; the same one reads it. Of several the first one encrypts. It needs the extra `sign`.
+            commit_each: on a branch that no session holds, each change is a commit. With False it is as durable, all readers see it, and
+                the next commit of the branch takes it in: changes take less room and time, and their history has one entry for many.
         """
         from agent_kernel.records.lists import RecordList
 
-        return RecordList(self, name, plane=plane, user=user, branch=branch, secret=secret, actor=actor)
+        return RecordList(
+            self, name, plane=plane, user=user, branch=branch, secret=secret, actor=actor, commit_each=commit_each
+        )
 
     def state(
         self,
@@ -138,7 +144,7 @@ class Repository(repository.Repository):
         sanitisers: Mapping[str, Callable[[Any], Any]] | None = None,
         transitions: Mapping[str, Mapping[Any, Sequence[Any]]] | None = None,
         allow: Mapping[str, Sequence[str]] | None = None,
-        secret: bytes | str | None = None,
+        secret: Secret | None = None,
         secret_keys: Sequence[str] | None = None,
         cache_s: float = 0.0,
         ttl_s: float | None = None,
@@ -157,10 +163,10 @@ class Repository(repository.Repository):
             transitions: from a value, which others may follow. Any may follow a value without an entry. Those that follow `None`
                 may be first, also after a deletion.
             allow: which keys may be read (`read`) and written (`write`). By default all.
-            secret: encrypts what is stored. It needs the extra `sign`.
+            secret: encrypts what is stored. Of several the first one encrypts, and all read. It needs the extra `sign`.
             secret_keys: the keys whose values are encrypted, by default all. What is saved as a whole is encrypted in any case.
-            cache_s: seconds for which a value that was read is not read again. What this state sets is seen at once; call `invalidate`
-                after a checkout.
+            cache_s: seconds for which a value that was read is not read again. What this state sets is seen at once, and a checkout of
+                this process too.
             ttl_s: seconds after which a value is gone.
             alert_bytes: the size at which `on_alert` is called with the size, or without it a warning is given.
         """

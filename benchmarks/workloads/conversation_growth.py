@@ -50,13 +50,14 @@ def run(bench: Bench) -> Table:
     table = Table(
         f"A conversation of up to {turns:,} turns of {_TURN_BYTES:,} bytes of random text, each stored durably"
     )
-    ways: tuple[tuple[Plane, int, str], ...] = (
-        ("store", 1, "a list beside the branches"),
-        ("branch", 1, "a list on a branch, a commit each turn"),
-        ("branch", 2, "... a commit each for the question and the answer"),
+    ways: tuple[tuple[Plane, int, bool, str], ...] = (
+        ("store", 1, False, "a list beside the branches"),
+        ("branch", 2, False, "a list on a branch, question and answer in no commit of their own"),
+        ("branch", 1, True, "... a commit each turn"),
+        ("branch", 2, True, "... a commit each for the question and the answer"),
     )
-    for plane, parts, name in ways:
-        table.rows.append(_row(name, _list_grown(bench, plane, turns, parts)))
+    for plane, parts, commit_each, name in ways:
+        table.rows.append(_row(name, _list_grown(bench, plane, turns, parts, commit_each=commit_each)))
     if importlib.util.find_spec("langgraph") is None or importlib.util.find_spec("langchain_core") is None:
         table.notes.append('left out: langgraph is not installed (pip install "agent-kernel[langgraph]" langgraph)')
         return table
@@ -109,11 +110,11 @@ def _bytes_in(place: Path) -> int:
     return sum(file.stat().st_blocks * 512 for file in place.rglob("*") if file.is_file())
 
 
-def _list_grown(bench: Bench, plane: Plane, turns: int, parts: int) -> _Grown:
+def _list_grown(bench: Bench, plane: Plane, turns: int, parts: int, *, commit_each: bool) -> _Grown:
     work = Path(tempfile.mkdtemp(prefix="conversation-", dir=bench.folder))
     try:
         with closing(Repository.open(work / "store")) as repo:
-            talk = repo.list("conversation", plane=plane)
+            talk = repo.list("conversation", plane=plane, commit_each=commit_each)
             each = _TURN_BYTES // parts
 
             def add(text: str) -> None:

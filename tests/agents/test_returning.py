@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents import return_types
+from agent_kernel.agents import arguments
 from agent_kernel.agents.events import Retry, TaskStart
 
 ASKS = "import os\nos.system('true')"
@@ -77,20 +77,20 @@ def test_what_is_no_type_is_refused_before_anything_runs(wrong: object) -> None:
     ],
 )
 def test_a_type_is_found_by_its_text(wanted: object) -> None:
-    text = return_types.type_text(wanted)
-    assert return_types.type_text(return_types.type_of_text(text, {})) == text
-    assert not isinstance(return_types.type_of_text(text, {}), return_types.TypeText)
+    text = arguments.type_text(wanted)
+    assert arguments.type_text(arguments.type_of_text(text, {})) == text
+    assert not isinstance(arguments.type_of_text(text, {}), arguments.TypeText)
 
 
 def test_a_type_that_is_not_to_be_found_is_held_to_its_name() -> None:
     Own = type("Own", (), {"__module__": "__main__"})
-    wanted = return_types.type_of_text("Own", {})
+    wanted = arguments.type_of_text("Own", {})
     value = Own()
-    assert return_types.fit(value, wanted) is value
-    with pytest.raises(return_types.Misfit):
-        return_types.fit(1, wanted)
-    assert return_types.type_of_text("Own", {"Own": Own}) is Own
-    assert isinstance(return_types.type_of_text("print('run')", {}), return_types.TypeText)
+    assert arguments.fit(value, wanted) is value
+    with pytest.raises(arguments.Misfit):
+        arguments.fit(1, wanted)
+    assert arguments.type_of_text("Own", {"Own": Own}) is Own
+    assert isinstance(arguments.type_of_text("print('run')", {}), arguments.TypeText)
 
 
 def test_keys_among_the_settings_of_a_model_are_not_stored() -> None:
@@ -122,8 +122,8 @@ def test_keys_among_the_settings_of_a_model_are_not_stored() -> None:
     ],
 )
 def test_no_value_is_turned_into_another_one(value: object, wanted: object) -> None:
-    with pytest.raises(return_types.Misfit):
-        return_types.fit(value, wanted)
+    with pytest.raises(arguments.Misfit):
+        arguments.fit(value, wanted)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_no_value_is_turned_into_another_one(value: object, wanted: object) -> N
     ],
 )
 def test_what_loses_nothing_is_made_fit(value: object, wanted: object, same: object) -> None:
-    assert return_types.fit(value, wanted) == same
+    assert arguments.fit(value, wanted) == same
 
 
 @dataclass
@@ -160,8 +160,8 @@ def test_the_fields_of_a_dataclass_are_of_their_types() -> None:
     good.next = good  # it holds itself
     fitting: list[tuple[object, object]] = [(good, Report), ([good], list[Report]), ({"a": good}, dict[str, Report])]
     for value, wanted in fitting:
-        return_types.check(wanted)
-        assert return_types.fit(value, wanted) == value
+        arguments.check_type(wanted)
+        assert arguments.fit(value, wanted) == value
     for wrong in (
         Report([Score("ada", "7")], np.zeros(2)),  # type: ignore[arg-type]
         Report([Score("ada", 7)], [0, 0]),  # type: ignore[arg-type]
@@ -173,10 +173,10 @@ def test_the_fields_of_a_dataclass_are_of_their_types() -> None:
             ({"a": wrong}, dict[str, Report]),
         ]
         for value, wanted in held:
-            with pytest.raises(return_types.Misfit, match=r"Score\.total|Report\.grid|Report\.scores"):
-                return_types.fit(value, wanted)
-    with pytest.raises(return_types.Misfit, match="Report, and is dict"):
-        return_types.fit({"scores": []}, Report)
+            with pytest.raises(arguments.Misfit, match=r"Score\.total|Report\.grid|Report\.scores"):
+                arguments.fit(value, wanted)
+    with pytest.raises(arguments.Misfit, match="Report, and is dict"):
+        arguments.fit({"scores": []}, Report)
 
 
 def test_an_agent_is_told_of_a_field_that_is_of_another_type() -> None:

@@ -32,10 +32,17 @@ def make_bundle(
     return bundle_of(store, folder / f"{name}.agentnb", exclude=exclude, keeps_secrets=keeps_secrets)
 
 
-def bundle_of(store: Path, path: Path, *refs: str, exclude: Sequence[str] = (), keeps_secrets: bool = False) -> Path:
+def bundle_of(
+    store: Path,
+    path: Path,
+    *refs: str,
+    exclude: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    keeps_secrets: bool = False,
+) -> Path:
     with closing(Repository.open(store, create=False)) as repo:
         chosen = exporting.choose(repo, refs)
-        contents = exporting.gather(repo, chosen, exclude=exclude, keeps_secrets=keeps_secrets)
+        contents = exporting.gather(repo, chosen, exclude=exclude, keep=keep, keeps_secrets=keeps_secrets)
         exporting.write(contents, path)
     return path
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import pickle
 import random
 import re
@@ -20,7 +21,7 @@ from hypothesis import strategies as st
 
 from agent_kernel.bundle import exporting, opening
 from agent_kernel.bundle.secrets import looks_secret, value_looks_secret
-from agent_kernel.errors import LoadError, RefNotFoundError
+from agent_kernel.errors import LoadError, NameNotFoundError, RefNotFoundError
 from agent_kernel.repository import Output
 from agent_kernel.session import Repository
 from agent_kernel.values.previews import MASK, mask_text
@@ -426,11 +427,44 @@ def test_records_that_hold_one_stay_at_home(tmp_path: Path) -> None:
             state.commit("a password")
     bundle = bundle_of(tmp_path / "store", tmp_path / "b.agentnb")
     assert holders(bundle) == holders(bundle, "hunter2hunter2") == []
-    assert left_out(bundle) == {"password", *(f"record {id} of Login" for id in ("key", "long", "copy"))}
+    assert left_out(bundle) == {"password", *(f"Login:{id}" for id in ("key", "long", "copy"))}
     with opening.opened(bundle) as found:
         opening.verify(found)
     with closing(Repository.open(bundle, create=False)) as read:
         assert list(read.records(Login)) == ["plain"]
+
+
+def test_a_record_that_looks_like_one_goes_along_by_its_name(tmp_path: Path) -> None:
+    import agent_kernel as ak
+
+    with ak.open(tmp_path / "store") as repo:
+        for name in ("talk", "other talk"):
+            talk = repo.list(name, plane="branch", commit_each=name == "talk")
+            talk.append(*(f"{number} " + "words " * 2_000 for number in range(12)))
+            talk.append(KEY)  # in the last part alone: a list goes or stays as a whole
+            talk.append(*(f"{number} " + "words " * 2_000 for number in range(12)))
+        with ak.Versioned(repo) as state:
+            state.commit("")
+        with pytest.raises(NameNotFoundError, match="list:/tallk"):
+            exporting.gather(repo, exporting.choose(repo, []), keep=["list:/tallk"])
+    bundle = bundle_of(tmp_path / "store", tmp_path / "b.agentnb", keep=["list:/other%20talk"])
+    assert left_out(bundle) == {"list:/talk"}
+    with closing(Repository.open(bundle, create=False)) as read:
+        assert len(read.list("talk", plane="branch").items()) == 0
+        assert len(read.list("other talk", plane="branch").items()) == 25
+
+
+def test_a_number_that_tells_how_long_a_model_took_is_no_secret(tmp_path: Path) -> None:
+    """agno writes it into each run, and all its conversations stayed at home."""
+    import agent_kernel as ak
+
+    values = {"time_to_first_token": 0.0011, "next_token": "hello", "pad_token": "<pad>"}
+    assert not looks_secret(json.dumps({**values, "token": 0.00125}).encode())
+    assert looks_secret(json.dumps({"auth_token": "x7-kk-2951"}).encode())
+    with ak.open(tmp_path / "store") as repo, ak.Versioned(repo) as state:
+        state.update(values, held=values)
+        state.commit("")
+    assert left_out(bundle_of(tmp_path / "store", tmp_path / "b.agentnb")) == set()
 
 
 class TestExcluded:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from agent_kernel.bundle import virtual_environment
+from agent_kernel.bundle import members
 from agent_kernel.cli import main
 from agent_kernel.session.provenance import Environment
 from tests.bundle.studies import Ran, make_study
@@ -50,7 +50,7 @@ def test_it_installs_exact_versions_and_says_how_to_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = bundle_with(tmp_path, monkeypatch, "fine==2.0", "jupyterlab==4.0.0", "agent-kernel==0.0.1")
-    monkeypatch.setattr(virtual_environment, "subprocess", SimpleNamespace(run=(programs := Programs())))
+    monkeypatch.setattr(members, "subprocess", SimpleNamespace(run=(programs := Programs())))
     capsys.readouterr()
     assert main(["open", str(path), "--folder", str(tmp_path), "--env"]) == 0
     told = capsys.readouterr().out
@@ -71,7 +71,7 @@ def test_where_pip_fails_the_notebook_is_open_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = bundle_with(tmp_path, monkeypatch, "fine==1.0")
-    monkeypatch.setattr(virtual_environment, "subprocess", SimpleNamespace(run=Programs(pip=1)))
+    monkeypatch.setattr(members, "subprocess", SimpleNamespace(run=Programs(pip=1)))
     capsys.readouterr()
     assert main(["open", str(path), "--folder", str(tmp_path), "--env", "--json"]) == 1
     facts = json.loads(capsys.readouterr().out)
@@ -103,7 +103,7 @@ def test_a_list_with_anything_but_exact_versions_is_refused(
                 manifest["members"]["requirements.txt"] = said
                 stored = json.dumps(manifest).encode()
             target.writestr(info, stored)
-    monkeypatch.setattr(virtual_environment, "subprocess", SimpleNamespace(run=(programs := Programs())))
+    monkeypatch.setattr(members, "subprocess", SimpleNamespace(run=(programs := Programs())))
     assert main(["open", str(odd), "--folder", str(tmp_path), "--env"]) == 1
     assert "must be a package with an exact version" in capsys.readouterr().err
     assert programs.ran == []
@@ -166,7 +166,7 @@ class TestLock:
         bundle_with(folder, monkeypatch, "fine==2.0").unlink()
         with monkeypatch.context() as patch:
             programs = SimpleNamespace(run=run, TimeoutExpired=subprocess.TimeoutExpired)
-            patch.setattr(virtual_environment, "subprocess", programs)
+            patch.setattr(members, "subprocess", programs)
             assert main(["export", str(folder / "s"), str(folder / "study.agentnb"), "--lock"]) == 0
         return folder / "study.agentnb"
 
@@ -174,7 +174,7 @@ class TestLock:
         path = self.exported(tmp_path, monkeypatch, LOCK)
         with zipfile.ZipFile(path) as opened:
             assert opened.read("pylock.toml").decode() == LOCK
-        monkeypatch.setattr(virtual_environment, "subprocess", SimpleNamespace(run=(programs := Programs())))
+        monkeypatch.setattr(members, "subprocess", SimpleNamespace(run=(programs := Programs())))
         assert main(["open", str(path), "--folder", str(tmp_path), "--env"]) == 0
         assert "--require-hashes" in programs.ran[1]
         listed = (tmp_path / "study-env" / "requirements.txt").read_text()

@@ -13,7 +13,7 @@ import pytest
 import agent_kernel as ak
 from agent_kernel.commands.scope import Scope, UsageProblem
 from agent_kernel.commands.table import answer
-from agent_kernel.panels.board import LiveDisplay
+from agent_kernel.panels.cards import LiveDisplay
 from tests.kernels import started
 
 

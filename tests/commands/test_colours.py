@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_kernel.commands.output import colours_wanted, paint
+from agent_kernel.commands.describe import colours_wanted, paint
 from agent_kernel.commands.scope import Scope
 from agent_kernel.commands.table import answer
 from agent_kernel.session import Repository

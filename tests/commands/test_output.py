@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent_kernel.commands.output import Block, Code, Json, Line, Lines, Result, Table
+from agent_kernel.commands.describe import Block, Code, Json, Line, Lines, Result, Table
 
 
 class Everything(Result):

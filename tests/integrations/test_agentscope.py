@@ -11,6 +11,7 @@ The newest tests that were run are those of 22 August 2026, after v2.0.6.
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import subprocess
 import sys
@@ -62,6 +63,7 @@ from agentscope.message import AssistantMsg, TextBlock, UserMsg
 from agentscope.sop import SOPPhase, SOPRunState, SOPStepRunState
 from agentscope.state import AgentState
 
+from agent_kernel.integrations import agentscope as module
 from agent_kernel.integrations.agentscope import AgentKernelStorage
 from agent_kernel.records import Records
 
@@ -460,6 +462,48 @@ def test_a_page_reads_no_more_of_a_long_conversation_than_of_a_short_one(
     assert len(set(seen)) == 1, seen
 
 
+def test_messages_of_an_earlier_release_are_read_and_go_on(storage: AgentKernelStorage) -> None:
+    """It stored a record for each, and their numbers by their ids."""
+    messages = [UserMsg(name="ada", content=text) for text in ("one", "two", "three", "four")]
+    numbers, rows = storage._numbers, storage._messages
+    for number, message in enumerate(messages, 1):
+        if number != 2:  # it was deleted
+            numbers.put(module._Number(id=module._key("ada", "s", message.id), number=number))
+            rows.put(module._Message(id=module._message_key("ada", "s", number), message=module._json(message)))
+    numbers.put(module._Number(id=module._key("ada", "s"), number=4))
+    assert said(storage) == ["one", "three", "four"]
+    assert said(storage, before=messages[3].id) == ["one", "three"]
+    assert do(storage.get_message("ada", "s", messages[2].id)) == messages[2]
+    assert do(storage.get_message("ada", "s", messages[1].id)) is None
+    changed = messages[0].model_copy(update={"content": UserMsg(name="ada", content="first").content})
+    do(storage.upsert_message("ada", "s", changed))
+    say(storage, "five")
+    assert said(storage) == ["first", "three", "four", "five"]
+    assert not do(storage.delete_message("ada", "s", messages[1].id))
+    assert do(storage.delete_message("ada", "s", messages[2].id))
+    assert said(storage) == ["first", "four", "five"]
+    assert not len(numbers)
+    assert not len(rows)
+
+
+def test_a_conversation_costs_what_is_said_in_it(repo: ak.Repository, tmp_path: Path) -> None:
+    """Question and answer are stored one by one; on the branch each took four times its bytes."""
+    storage, turns = AgentKernelStorage(repo), 250
+
+    def grow() -> tuple[int, int]:
+        own = 0
+        for number in range(2 * turns):
+            message = UserMsg(name="ada", content=base64.b85encode(os.urandom(820)).decode() + str(number))
+            own += len(message.model_dump_json())
+            do(storage.upsert_message("ada", "s", message))
+        return own, sum(file.stat().st_blocks * 512 for file in tmp_path.rglob("*") if file.is_file())
+
+    grow()  # until as much lies beside the branch as may
+    _, before = grow()
+    own, after = grow()
+    assert after - before <= 1.2 * own
+
+
 def test_a_session_that_begins_again_has_no_old_messages(storage: AgentKernelStorage) -> None:
     begin(storage, session_id="s")
     say(storage, "old", "older")
@@ -775,6 +819,7 @@ def test_of_workers_in_several_processes_one_gets_the_lease(repo: ak.Repository,
     code = """
 import asyncio, sys
 from datetime import timedelta
+from agent_kernel.integrations import agentscope as module
 from agent_kernel.integrations.agentscope import AgentKernelStorage
 
 async def work(path, base, worker, *ids):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.integrations.places import open_on
+from agent_kernel.integrations import open_on
 from tests.integrations.foreign import needs
 
 

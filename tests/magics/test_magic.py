@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agent_kernel.commands.output import Result
+from agent_kernel.commands.describe import Result
 from agent_kernel.commands.table import COMMANDS
 from agent_kernel.repository.refs import FORMAT
 from agent_kernel.session import Repository

@@ -51,6 +51,27 @@ def test_the_text_of_a_run_is_what_a_model_reads(ns: Namespace) -> None:
     assert lines[2].startswith("Not saved: gen (generator): a generator cannot be saved; run cell [1] again")
 
 
+@pytest.mark.parametrize("other", ["None", "io.StringIO()", "sys.stderr"])
+def test_output_that_code_leads_elsewhere_is_the_program_s_again_afterwards(ns: Namespace, other: str) -> None:
+    before = sys.stdout, sys.stderr
+    assert ns.run(f"import io, sys\nsys.stdout = sys.stderr = {other}").status == "ok"
+    assert (sys.stdout, sys.stderr) == before
+    assert ns.run("print('still')").output == "still\n"
+
+
+def test_what_stopped_the_code_is_none_of_its_traceback(ns: Namespace) -> None:
+    for code, last in (
+        ("import time\ntime.sleep(9)", "    time.sleep(9)"),
+        ("import asyncio\nawait asyncio.sleep(9)", None),
+    ):
+        error = ns.run(code, timeout_s=0.1).error
+        assert error is not None
+        *rest, kind = error.splitlines()
+        assert kind == "TimeoutError: it ran longer than 0.1 s"
+        assert not last or rest[-1] == last
+        assert "agent_kernel" not in error
+
+
 def test_undo_redo_checkout_and_rollback_move_the_variables(ns: Namespace) -> None:
     first = ns.run("steps = ['look']").commit
     ns.run("steps.append('act')")

@@ -211,6 +211,31 @@ def test_sigint_interrupts_the_code_and_nothing_else(worker: Worker) -> None:
     assert worker.ask(run="1")["result"] == "1"
 
 
+@pytest.mark.parametrize("is_running", [True, False], ids=["while code runs", "while it waits"])
+def test_sigterm_ends_the_worker_and_what_the_code_did_stays(tmp_path: Path, is_running: bool) -> None:
+    worker = Worker(tmp_path / "state")
+    if is_running:
+        worker.send(b'{"id": 1, "run": "x = 6\\nimport time\\nwhile True: time.sleep(0.01)"}')
+        time.sleep(0.5)
+        worker.process.send_signal(signal.SIGTERM)
+        answer = worker.answer()
+        assert (answer["id"], answer["status"], answer["changed"]["x"]) == (1, "interrupted", "added")
+        assert "agent_kernel" not in answer["error"]
+    else:
+        assert worker.ask(run="x = 6")["ok"]
+        worker.process.send_signal(signal.SIGTERM)
+    assert worker.end()[0] == 130
+    second = Worker(tmp_path / "state", "--branch", "main")
+    assert (second.hello["branch"], second.ask(run="x")["result"]) == ("main", "6")
+    assert second.end() == (0, b"")
+
+
+@pytest.mark.parametrize("code", ["os.close(1); os.close(2)", "os.dup2(os.open(os.devnull, os.O_WRONLY), 1)"])
+def test_output_that_code_led_elsewhere_is_taken_again(worker: Worker, code: str) -> None:
+    assert worker.ask(run=f"import os\n{code}")["status"] == "ok"
+    assert worker.output("print('a')\nos.write(1, b'b')\n_ = os.system('echo c')") == "a\nbc\n"
+
+
 def test_a_timeout_ends_the_code(worker: Worker) -> None:
     answer = worker.ask(run="import time\ntime.sleep(60)", timeout_s=0.2)
     assert (answer["ok"], answer["status"]) == (False, "timeout")

@@ -228,3 +228,46 @@ def test_what_an_agent_lacks_is_said(memory: ak.Repository) -> None:
         memory.agents.latest("zz")
     with pytest.raises(ak.RecordNotFoundError, match="there is no recoverable checkpoint '3' of agent 'zz'"):
         memory.agents.recover("zz", 3)
+
+
+def test_a_function_that_hears_of_a_failure_does_not_keep_the_agent_from_coming_back(
+    memory: ak.Repository, caplog: pytest.LogCaptureFixture
+) -> None:
+    supervisor = memory.agents.supervise("ada", attempts=1, backoff=0)
+
+    def hear(*what: object) -> None:
+        raise RuntimeError("no telephone")
+
+    supervisor.on_failure(hear)
+    supervisor.on_recovery(hear)
+    errors = [ValueError("once")]
+
+    def work() -> int:
+        if errors:
+            raise errors.pop()
+        return 5
+
+    assert supervisor.run(work) == 5
+    assert caplog.text.count("RuntimeError: no telephone") == 2
+
+
+def test_an_agent_that_cannot_be_brought_back_has_so_many_attempts(memory: ak.Repository) -> None:
+    class Broken:
+        name = "broken"
+
+        def resume(self) -> None:
+            raise OSError("no network")
+
+    supervisor = memory.agents.supervise(Broken(), attempts=2, backoff=0)
+
+    def work() -> None:
+        raise ValueError("at work")
+
+    with pytest.raises(OSError, match="no network"):
+        supervisor.run(work)
+    assert (supervisor.record.status, supervisor.stats().failures, supervisor.record.attempts) == ("failed", 3, 2)
+
+
+def test_a_step_to_recover_from_is_a_number(memory: ak.Repository) -> None:
+    with pytest.raises(TypeError, match="from_step is a whole number, not '1'"):
+        memory.agents.recover("ada", from_step="1")  # type: ignore[arg-type]

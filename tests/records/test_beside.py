@@ -59,6 +59,25 @@ def test_they_are_no_commits_and_another_process_sees_them(
     assert process.stdout.readline() == "20 33 False ['s10', 's11']\n"
 
 
+def test_a_list_that_needs_no_commit_for_each_change_is_as_durable_and_goes_into_the_next_one(
+    repo: ak.Repository, steps: Records[Step], child: Callable[[str], Any]
+) -> None:
+    talk = repo.list("talk", plane="branch", commit_each=False)
+    for number in range(10):
+        talk.append(number)
+    talk.replace_tail(8, ["eight"])
+    expected = [*range(8), "eight"]
+    assert (commits(repo), list(talk)) == (1, expected)
+    code = "print('begun', flush=True)\nprint(list(repo.list('talk', plane='branch')), flush=True)\ninput()"
+    assert child(code).stdout.readline() == f"{expected}\n"
+    steps.put(Step(id="second"))  # a commit: it takes the list in
+    assert commits(repo) == 2
+    before = repo.resolve("main").hex()[:64]
+    talk.append("nine")
+    assert (list(talk.at(before)), list(talk.at("HEAD"))) == (expected, [*expected, "nine"])
+    assert repo.verify().is_sound
+
+
 def test_who_names_a_commit_means_all_that_the_branch_holds(repo: ak.Repository, steps: Records[Step]) -> None:
     put_beside(steps, Step(id="a", text="long " * 1_000))
     id = repo.resolve("main")

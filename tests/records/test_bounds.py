@@ -85,6 +85,11 @@ def sessions(repo: ak.Repository, numbers: Sequence[int]) -> None:
             repo.speech.open("stt")
 
 
+def ended_sessions(repo: ak.Repository, numbers: Sequence[int]) -> None:
+    for number in numbers:
+        repo.speech.records.put(SpeechRecord(id=f"stt-{number}", status="ended", ended_s=time.time()))
+
+
 def tiers(repo: ak.Repository, numbers: Sequence[int]) -> None:
     found = repo.state("ada").tiers(hot=2, warm=4)
     for number in numbers:
@@ -108,6 +113,9 @@ VERBS: dict[str, tuple[Fill, Callable[[ak.Repository], Callable[[], object]]]] =
     "overview": (sources, lambda repo: lambda: repo.knowledge.overview("docs")),
     "source": (sources, lambda repo: lambda: repo.knowledge.source("docs", "1", documents=3)),
     "names of knowledge bases": (sources, lambda repo: lambda: repo.knowledge.names()),
+    "stale sources": (sources, lambda repo: lambda: repo.knowledge.stale(3_600)),
+    "stale sources of a base": (sources, lambda repo: lambda: repo.knowledge.stale(3_600, "docs")),
+    "cleanup of speech": (ended_sessions, lambda repo: lambda: repo.speech.cleanup(3_600)),
     "active sessions": (sessions, lambda repo: lambda: repo.speech.active()),
     "tiers put": (tiers, lambda repo: partial(repo.state("ada").tiers(warm=4).put, "new", 1)),
     "tiers get of a cold value": (tiers, lambda repo: partial(repo.state("ada").tiers(warm=4).get, "k1")),

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import math
 import pkgutil
+import re
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
 
@@ -70,7 +72,15 @@ def test_nan_is_kept(memory: ak.Repository) -> None:
     assert math.isnan(records["a"].free[0])
 
 
+@dataclass
+class Point:
+    x: int = 0
+
+
 LOST: dict[str, tuple[dict[str, Any], str]] = {
+    "a model where anything may be": ({"free": Inner()}, "free is a Inner, and would come back as a dict"),
+    "a model within": ({"free": {"a": [Inner()]}}, "free.a.0 is a Inner"),
+    "a dataclass where anything may be": ({"free": [Point()]}, "free.0 is a Point"),
     "what a field leaves out": ({"kept": "x"}, "kept is left out"),
     "what only a subclass has": ({"inner": Wider(b=3)}, "inner is a Wider"),
     "what JSON makes another one of": ({"free": (1, 2)}, "free"),
@@ -85,6 +95,60 @@ def test_what_would_be_lost_is_refused(memory: ak.Repository, case: str) -> None
     with pytest.raises(ak.InvalidRecordError, match=said):
         records.put(Anything(id="a", **fields))
     assert not records
+
+
+def test_bytes_that_are_no_text_are_named_with_what_to_do(memory: ak.Repository) -> None:
+    class Picture(ak.Record):
+        parts: list[bytes]
+
+    class Coded(ak.Record):
+        model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+        parts: list[bytes]
+
+    with pytest.raises(ak.InvalidRecordError, match=r"parts\.1 is bytes, and not text: .* ser_json_bytes='base64'"):
+        memory.records(Picture).put(Picture(id="a", parts=[b"text", b"\xff"]))
+    coded = memory.records(Coded)
+    assert coded.put(Coded(id="a", parts=[b"text", b"\xff"])) == coded["a"]
+
+
+class Tint(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Wheel(ak.Record):
+    size: int | None = None
+    tint: Tint | None = None
+    more: dict[str, int] = Field(default_factory=dict)
+
+
+def test_fields_that_may_be_none_and_enums_have_an_order(memory: ak.Repository) -> None:
+    wheels = memory.records(Wheel)
+    for id, size, tint in (("a", 3, Tint.RED), ("b", None, None), ("c", 1, Tint.BLUE)):
+        wheels.put(Wheel(id=id, size=size, tint=tint, more={id: 1}))
+    for field in ("size", "tint"):
+        assert [one.id for one in wheels.find(order=field)] == ["b", "c", "a"]
+        assert [one.id for one in wheels.find(order=f"-{field}")] == ["a", "c", "b"]
+    with pytest.raises(TypeError, match="cannot be ordered by 'more'"):
+        wheels.find(order="more")
+
+
+def test_a_member_of_an_enum_is_found_by_its_value_too(memory: ak.Repository) -> None:
+    wheels = memory.records(Wheel)
+    wheels.put(Wheel(id="a", tint=Tint.RED))
+    assert [one.id for one in wheels.find(where={"tint": "red"})] == ["a"]
+    assert wheels.find(where={"tint": "blue"}) == []
+
+
+def test_to_delete_what_is_gone_already_is_stale(memory: ak.Repository) -> None:
+    notes = memory.records(Note)
+    notes.put(Note(id="a"))
+    seen = notes.version("a")
+    assert notes.delete("a", expect=seen)
+    with pytest.raises(ak.StaleRecordError, match="not there"):
+        notes.delete("a", expect=seen)
+    assert not notes.delete("a")
+    assert not notes.delete("a", expect=0)
 
 
 def test_aliases_and_computed_fields_are_no_hindrance(memory: ak.Repository) -> None:
@@ -173,8 +237,54 @@ def test_a_validator_that_would_have_to_be_awaited_is_refused(memory: ak.Reposit
     async def check(note: Note) -> bool:
         return bool(note.text)
 
-    with pytest.raises(TypeError, match="check is async"):
+    with pytest.raises(TypeError, match="plain function"):
         memory.records(Note, validators=[check])
+
+
+class _Later:
+    async def __call__(self, value: object) -> bool:
+        return False
+
+
+async def _slowly(value: object) -> bool:
+    return False
+
+
+def _asserts(value: Any) -> None:
+    assert value == "good", "only good is good"
+
+
+REFUSING: dict[str, tuple[Callable[[Any], object], str]] = {
+    "a key that is not there": (lambda value: vars(re)["age"], "<lambda> raised KeyError: 'age'"),
+    "a number that cannot be": (lambda value: 1 / 0, "<lambda> raised ZeroDivisionError: division by zero"),
+    "an assertion": (_asserts, "only good is good"),
+    "what would have to be awaited": (lambda value: _slowly(value), "takes a plain function"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSING)
+def test_whatever_a_validator_raises_refuses_and_nothing_is_stored(memory: ak.Repository, case: str) -> None:
+    refuse, said = REFUSING[case]
+    notes = memory.records(Note, validators=[refuse])
+    state = memory.state("ada", validators={"k": refuse})
+    for act in (lambda: notes.put(Note(id="a")), lambda: state.set("k", "bad"), lambda: state.save({"k": "bad"})):
+        with pytest.raises(ak.InvalidRecordError, match=re.escape(said)):
+            act()
+    assert not notes
+    assert (state.get_all(), state.rounds()) == ({}, [])
+
+
+def test_rules_of_a_state_are_plain_functions(memory: ak.Repository) -> None:
+    wrong: list[dict[str, Any]] = [
+        {"validators": {"k": _slowly}},
+        {"validators": {"k": _Later()}},
+        {"sanitisers": {"k": _slowly}},
+    ]
+    for rules in wrong:
+        with pytest.raises(TypeError, match="plain function"):
+            memory.state("ada", **rules)
+    with pytest.raises(TypeError, match="a validator is a function, not 5"):
+        memory.state("ada", validators={"k": 5})  # type: ignore[dict-item]
 
 
 def test_what_a_validator_says_is_said_once(memory: ak.Repository) -> None:
@@ -191,6 +301,9 @@ CALLS: dict[str, tuple[type[Exception], str, Callable[[ak.Records[Any]], object]
     "a value of no field": (ValueError, "no field 'colour'", lambda notes: notes.find(where={"colour": 1})),
     "a limit below 0": (ValueError, "limit", lambda notes: notes.find(limit=-1)),
     "an id that is no text": (ak.InvalidRecordError, "an id is text", lambda notes: notes.get(5)),  # type: ignore[arg-type]
+    "a pattern that is no text": (TypeError, "a pattern is text", lambda notes: notes.find(5)),  # type: ignore[arg-type]
+    "a change that is no function": (TypeError, "takes a function", lambda notes: notes.update("a", 5)),  # type: ignore[arg-type]
+    "a version to delete that is no number": (TypeError, "expect", lambda notes: notes.delete("a", expect="1")),  # type: ignore[arg-type]
     "an index of a branch": (ValueError, "lie on a branch", lambda notes: notes.count("")),
 }
 
@@ -214,6 +327,31 @@ def test_a_field_that_is_called_as_what_update_takes_is_not_mistaken_for_it(memo
         logins.update("a", user="ada")
     logins.update("a", lambda login: login.model_copy(update={"user": "ada"}))
     assert logins.get("a", user="bob") == Login(id="a", user="ada")
+
+
+def test_a_migration_is_to_a_schema_and_keeps_the_id(memory: ak.Repository) -> None:
+    for wrong in ("2", 2.0, True):
+        with pytest.raises(TypeError, match="a schema to migrate to is a whole number"):
+            ak.migration(wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="schema 2 or a later one, not 1"):
+        ak.migration(1)
+
+    class Before(ak.Record):
+        collection = "Renamed"
+
+    class After(ak.Record):
+        collection = "Renamed"
+        schema_version = 2
+
+        @ak.migration(2)
+        def rename(old: Any) -> Any:
+            return {"id": "b"}
+
+    memory.records(Before).put(Before(id="a"))
+    after = memory.records(After)
+    for act in (lambda: after["a"], after.find):
+        with pytest.raises(ak.InvalidRecordError, match="Renamed 'a' is not valid: its migrations made 'b' of its id"):
+            act()
 
 
 def test_a_migration_that_raises_names_the_record(memory: ak.Repository) -> None:

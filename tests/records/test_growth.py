@@ -39,6 +39,22 @@ def test_turns_of_2_kb_take_at_most_1_2_times_their_bytes(tmp_path: Path, plane:
         assert after - before <= 1.2 * TURNS * TURN_BYTES
 
 
+def test_question_and_answer_take_at_most_1_2_times_their_bytes_where_they_need_no_commit_each(tmp_path: Path) -> None:
+    lot = random.Random(0)
+    with ak.open(tmp_path / "store") as repo:
+        talk = repo.list("talk", plane="branch", commit_each=False)
+
+        def say() -> int:
+            for _ in range(TURNS * 2):
+                talk.append("".join(lot.choices(SIGNS, k=TURN_BYTES // 2)))
+            return bytes_in(tmp_path)
+
+        say()
+        before, after = say(), say()
+        assert after - before <= 1.2 * TURNS * TURN_BYTES
+        assert len(talk) == 6 * TURNS
+
+
 def message(text: str, number: int) -> dict[str, Any]:
     """As frameworks write it: the text, and what else there is to say of it."""
     part = {"content": text, "timestamp": f"2026-11-28T03:46:{number % 60:02}Z", "part_kind": "text"}

@@ -253,3 +253,34 @@ def test_a_misspelt_field_and_a_negative_number_are_refused(memory: ak.Repositor
         with pytest.raises(ValueError, match="0 or more"):
             act()
     assert knowledge.names() == []
+
+
+def test_a_store_of_an_earlier_index_knows_what_is_stale_and_over(memory: ak.Repository) -> None:
+    """What was stored without an entry of its time gets one, when somebody first asks."""
+    memory.knowledge.source("docs", "old", status="indexed", synced_s=1.0)
+    session = memory.speech.open("stt")
+    session.end()
+    for key in memory.store.keys(b"n/i/"):
+        memory.store.delete_many([key])
+    assert [one.id for one in ak.Repository(memory.store).knowledge.stale(60)] == ["docs/old"]
+    assert ak.Repository(memory.store).speech.cleanup(0) == 1
+
+
+def test_what_cannot_be_kept_of_speech_changes_nothing(memory: ak.Repository) -> None:
+    session = memory.speech.open("conversation")
+    session.stt.update(partial="good mor")
+    refused: list[Callable[[], object]] = [
+        lambda: session.stt.result(5),  # type: ignore[arg-type]
+        lambda: session.stt.result("good morning", heard=object()),
+        lambda: session.turns.add(5, "good morning"),  # type: ignore[arg-type]
+    ]
+    for act in refused:
+        with pytest.raises(ak.InvalidRecordError):
+            act()
+    assert (session.stt.state, session.turns.state) == ({"partial": "good mor"}, {})
+    session.turns.add("user", "good morning")
+    assert session.turns.state == {"partial": "", "count": 1, "speaker": "user"}
+    session.end()
+    with pytest.raises(ak.TransitionError):
+        session.turns.add("user", "hello?")
+    assert len(session.turns) == 1

@@ -194,6 +194,19 @@ def test_an_encrypted_list_opens_with_its_key_alone(repo: ak.Repository, tmp_pat
     assert not any(b"my password" in path.read_bytes() for path in (tmp_path / "store").rglob("*") if path.is_file())
 
 
+def test_a_list_takes_a_number_of_items_and_a_length(memory: ak.Repository) -> None:
+    turns = memory.list("turns")
+    turns.append(1, 2)
+    assert (turns.items(limit=0), turns.items(limit=5)) == ([], [1, 2])
+    with pytest.raises(ValueError, match="limit is 0 or more, not -1"):
+        turns.items(limit=-1)
+    with pytest.raises(TypeError, match="limit is a whole number, not '1'"):
+        turns.items(limit="1")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="expect is a whole number, not '2'"):
+        turns.replace_tail(0, expect="2")  # type: ignore[arg-type]
+    assert list(turns) == [1, 2]
+
+
 def test_events_are_folded_into_a_state_that_can_be_rebuilt_at_any_length(repo: ak.Repository) -> None:
     """QA-3: event sourcing. The state is made of the events, by replay."""
     events = repo.list("account")

@@ -572,6 +572,28 @@ def test_a_conversation_is_summarised_by_a_given_function(
     assert len(memory) == 40
 
 
+def test_the_newest_message_is_sent_as_it_is_however_long_it_is(repo: ak.Repository) -> None:
+    """QA-6: a summary stands for what was said before, and never for what was just asked."""
+    asked: list[str] = []
+
+    def summarise(summary: str, dropped: list[dict[str, Any]]) -> str:
+        asked.extend(message["content"] for message in dropped)
+        return "a summary of five words"
+
+    memory = repo.state("ada").memory(10, count_tokens=words, summarise=summarise)
+    said: list[str] = []
+    for number, length in enumerate((3, 4, 8, 9, 10, 2, 1, 10, 7)):
+        said.append(" ".join([str(number)] * length))
+        memory.add("user", said[-1])
+        sent = memory.messages()
+        assert memory.tokens() <= 10
+        assert sent[-1]["content"] == said[-1]
+        assert asked + [one["content"] for one in sent if one["role"] == "user"] == said
+    assert repo.state("ada").memory(3, count_tokens=words).tokens() == 3  # of the summary: no message has so few
+    with pytest.raises(ak.InvalidRecordError, match=r"^memory 'memory' is not valid: a role is text, not 5"):
+        memory.add(5, "hello")  # type: ignore[arg-type]
+
+
 def test_a_checkout_rewinds_a_conversation_with_the_variables(repo: ak.Repository) -> None:
     """QA-2: what belongs to a line of history goes with it, and what is stored beside it stays."""
     state, beside = repo.state("ada"), repo.state("ada", plane="store")
@@ -1083,6 +1105,56 @@ def test_an_error_of_a_secret_names_its_key_and_not_where_it_lies(repo: ak.Repos
             act()
 
 
+def test_an_error_of_what_is_built_on_a_secret_names_it_as_its_user_does(stored: ak.Repository) -> None:
+    state = stored.state("ada", secret="key")
+    state.set("a", 1)
+    state.save()
+    state.checkpoint()
+    state.events("log").append(1)
+    state.memory(9, name="talk").add("user", "hello")
+    state.tiers().put("b", 2)
+    stranger = stored.state("ada")
+    for act, name in (
+        (lambda: stranger.load(), "round of the state '1'"),
+        (lambda: stranger.values_at(1), "checkpoint of the state '1'"),
+        (lambda: stranger.events("log")[0], "list 'log'"),
+        (lambda: stranger.events("log").append(2), "list 'log'"),
+        (lambda: stranger.memory(9, name="talk").messages(), "list 'talk'"),
+        (lambda: stranger.tiers().get("b"), "tier 'b'"),
+        (lambda: stranger.tiers().put("b", 3), "tier 'b'"),
+        (lambda: stranger.tiers().context(), "tier 'b'"),
+        (lambda: stored.list("\0x").append(1), "list '\\x00x'"),
+    ):
+        with pytest.raises(ak.RecordError) as found:
+            act()
+        assert str(found.value).startswith(f"{name} ")
+    assert repr(state.events("log")) == "<RecordList 'log': 1 items>"
+
+
+def test_a_key_is_replaced_while_what_the_old_one_encrypted_is_there(stored: ak.Repository) -> None:
+    """AGNO-9: the new key encrypts, and the old one still reads."""
+    old = stored.state("ada", secret="old")
+    old.set_many({"card": "4111", "pin": 7})
+    old.save()
+    both = stored.state("ada", secret=["new", "old"])
+    both.set("card", "4222")
+    assert (both.get_all(), both.load()) == ({"card": "4222", "pin": 7}, {"card": "4111", "pin": 7})
+    new = stored.state("ada", secret="new")
+    assert new.get("card") == "4222"
+    for state, key in ((new, "pin"), (old, "card")):
+        with pytest.raises(ak.SealedRecordError):
+            state.get(key)
+    both.replace(both.get_all())
+    assert new.get_all() == {"card": "4222", "pin": 7}
+
+
+@pytest.mark.parametrize("secret", ["", b"", [], ["good", ""], 5, ["good", 5], {"a": "b"}])
+def test_what_is_no_key_is_refused(stored: ak.Repository, secret: Any) -> None:
+    for make in (stored.state, stored.list):
+        with pytest.raises((TypeError, ValueError), match=r"secret|key"):
+            make("ada", secret=secret)
+
+
 def test_an_alert_that_raises_does_not_say_that_nothing_was_stored(
     repo: ak.Repository, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -1109,6 +1181,15 @@ def test_arguments_that_make_no_sense_are_refused_before_anything_is_done(repo: 
         with pytest.raises(ak.InvalidRecordError, match="a message is text"):
             memory.add("user", content)  # type: ignore[arg-type]
     assert len(memory) == 0
+    for act, said in (
+        (lambda: state.load("1"), "the number of a round is a whole number"),  # type: ignore[arg-type]
+        (lambda: state.values_at("1"), "the number of a checkpoint is a whole number"),  # type: ignore[arg-type]
+        (lambda: state.cleanup("1"), "days is a number of days, not '1'"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(TypeError, match=said):
+            act()
+    with pytest.raises(ak.InvalidRecordError, match=r"^state .a\\x00b. is not valid: a key has no NUL$"):
+        state.set("a\0b", 1)
     with pytest.raises(TypeError, match="by is a number"):
         state.count("visits", by="1")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a watcher is a function"):

@@ -18,8 +18,7 @@ from agent_kernel.bundle.opening import open_bundle
 from agent_kernel.cli import main
 from agent_kernel.repository import Author, Commit, ObjectId
 from agent_kernel.reproduction.comparison import outputs_of_commit
-from agent_kernel.reproduction.line import LineCell
-from agent_kernel.reproduction.runner import rerun
+from agent_kernel.reproduction.line import LineCell, rerun
 from tests.bundle.bundles import bundle_of
 from tests.reproduction.histories import make_history, write_notebook
 

@@ -3,7 +3,7 @@
 The fork sees all that is live here, also what no store can hold, and nothing that it does to memory comes back by itself.
 It commits what it changed to commits that nothing names; the parent gives them a branch, and merges that if the preview
 is accepted: the code does not run a second time. Where a fork is not safe, a fresh process loads the state from the store,
-and does the same (`fresh`). What could not be saved has no such way back, so then it does run again,
+and does the same (`run_fresh_preview`). What could not be saved has no such way back, so then it does run again,
 and that is said beforehand. What the code does outside the variables is real the first time.
 
     seen = preview("prices.sort(); lowest = prices[0]", state)
@@ -16,25 +16,33 @@ tests before it did, beside some of which a fork is refused.)
 
 from __future__ import annotations
 
+import os
 import pickle
+import re
 import secrets
-from collections.abc import Collection, Mapping
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Any, cast
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import msgspec
 
-from agent_kernel.agents.event_log import short_run
-from agent_kernel.agents.events import ApprovalRequested
+from agent_kernel.agents.event_log import PREVIEWS, short_run
+from agent_kernel.agents.events import ApprovalRequested, pack
 from agent_kernel.agents.execution import CodeResult, TaskEnd
 from agent_kernel.agents.gate import finding
 from agent_kernel.agents.limits import StepTimeout
 from agent_kernel.agents.messages import redact
 from agent_kernel.agents.preview import forked_process
-from agent_kernel.agents.preview.forked_process import Attempt, PreviewResult, Status, run_preview
-from agent_kernel.agents.temporary_branches import PREVIEWS
-from agent_kernel.agents.workers import Changed
+from agent_kernel.agents.preview.forked_process import Attempt, PreviewResult, Status, in_process, run_preview
+from agent_kernel.agents.workers import BEGUN, Changed, describe_death, kill_process, take_output, wait_for_end
 from agent_kernel.errors import (
+    AgentKernelError,
     LoadError,
     MergeConflictError,
     PreviewNotAcceptedError,
@@ -42,15 +50,29 @@ from agent_kernel.errors import (
     RefNotFoundError,
 )
 from agent_kernel.repository import ASIDE, Author, Change, Holder, Unsaved
+from agent_kernel.session import trust
 
 if TYPE_CHECKING:
+    from agent_kernel.agents.execution import Executor
     from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.agents.executor import RunExecutor
     from agent_kernel.agents.starting import State
     from agent_kernel.session import Session
     from agent_kernel.session.operations import Report
 
-__all__ = ["Preview", "PreviewResult", "accept_step", "drop_preview", "preview", "preview_code", "refusal", "try_step"]
+__all__ = [
+    "Preview",
+    "PreviewResult",
+    "Trial",
+    "accept_step",
+    "drop_preview",
+    "fresh_refusal",
+    "preview",
+    "preview_code",
+    "refusal",
+    "run_fresh_preview",
+    "try_step",
+]
 
 
 _DEADLINE_S = 60.0
@@ -105,13 +127,9 @@ def preview_code(
         session.before_fork()
     reason = refusal(code, context)  # only a commit tells what cannot be saved
     if reason:
-        from agent_kernel.agents.preview import fresh
-
-        raise PreviewRefusedError(reason, fresh.lacks(context, code))
+        raise PreviewRefusedError(reason, lacks(context, code))
     by = author or (session.author if session is not None else Author("agent", "agent"))
-    try_it = run_preview
-    if forked_process.refusal():
-        from agent_kernel.agents.preview.fresh import run_fresh_preview as try_it
+    try_it = run_fresh_preview if forked_process.refusal() else run_preview
     attempt = Attempt(
         code=code, author=by, run=run, step=step, deadline_s=deadline_s, offers=dict(offers or {}), allowed=allowed
     )
@@ -123,9 +141,7 @@ def refusal(code: str, context: ExecutionContext) -> str:
     fork = forked_process.refusal()
     if not fork:
         return ""
-    from agent_kernel.agents.preview import fresh
-
-    other = fresh.refusal(context, code)
+    other = fresh_refusal(context, code)
     return f"{fork}, and {other}" if other else ""
 
 
@@ -401,3 +417,216 @@ def drop_preview(context: ExecutionContext, request: ApprovalRequested) -> None:
     if request.branch and context.session is not None:
         with suppress(RefNotFoundError):
             context.session.repo.delete_branch(request.branch, force=True)
+
+
+# -- a fresh process, where a fork would not do
+#
+# Its state comes from the store, as a worker's does.
+#
+# It is started, not forked: no lock, no thread and no library's pool comes along, and no variable that the store does not
+# have. So it is slower than a fork, and code that uses such a variable has no preview. What it did is committed on a branch
+# of its own, and is taken on as what a fork did.
+
+
+_NAME = re.compile(r"[^\W\d]\w*")
+_LOADING_S = 60.0  # for the variables, before the code begins
+_BEGIN = """\
+import pickle, sys
+given = open(0, "rb", closefd=False)
+sys.path[:] = pickle.load(given)
+from agent_kernel.agents.preview import main
+main(given)
+"""
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """All that the process has to know.
+
+    Attributes:
+        branch: which it works on; it points at where the code begins.
+        offers: pickled, what the code finds beside the variables.
+        executor: `MODULE:FUNCTION`, which makes of a namespace what runs code in it; "": as a script.
+        allowed: as of `Attempt`.
+        secret: of a store that only the process that asks trusts.
+    """
+
+    url: str
+    branch: str
+    session: str
+    code: str
+    author: str
+    kind: str
+    run: str
+    step: int
+    deadline_s: float
+    offers: bytes
+    executor: str
+    allowed: tuple[str, ...] | None
+    secret: str = ""
+
+
+def fresh_refusal(context: ExecutionContext, code: str) -> str:
+    """Why a fresh process cannot try this code; "" if nothing is known against it."""
+    session = context.session
+    if session is None:
+        return "this state has no history that another process could load"
+    if session.repo.store.url.startswith("memory:"):
+        return "a store in memory is seen by this process alone"
+    used = lacks(context, code)
+    return f"{', '.join(used)} cannot be saved, so that another process does not have it" if used else ""
+
+
+def lacks(context: ExecutionContext, code: str) -> tuple[str, ...]:
+    """The variables that the code uses and a fresh process does not have."""
+    session = context.session
+    return () if session is None else tuple(sorted(_find_unsaved(session) & set(_NAME.findall(code))))
+
+
+def _find_unsaved(session: Session) -> set[str]:
+    return {name for one in session.status(names=False).lost for name in one.name.split(", ")}
+
+
+def run_fresh_preview(attempt: Attempt, context: ExecutionContext) -> PreviewResult:
+    """Run code in a fresh process, and say what it did there. All that is here has to be committed."""
+    session = context.session
+    assert session is not None
+    if session.head is None:  # a branch begins at a commit
+        session.commit("before a preview", full=True)
+    assert session.head is not None
+    name, offers = secrets.token_hex(4), _pickle_offers(attempt.offers, attempt.code)
+    trial = Trial(
+        url=session.repo.store.url,
+        branch=f"{PREVIEWS}{name}{f'-{short_run(attempt.run)}' if attempt.run else ''}",
+        session=ASIDE + name,
+        code=attempt.code,
+        author=attempt.author.name,
+        kind=attempt.author.kind,
+        run=attempt.run,
+        step=attempt.step,
+        deadline_s=attempt.deadline_s,
+        offers=offers,
+        executor=str(getattr(context.executor, "in_worker", "")),
+        allowed=None if attempt.allowed is None else tuple(attempt.allowed),
+        secret=trust.secret_to_pass_on(session.repo),
+    )
+    repo = session.repo
+    repo.create_branch(trial.branch, session.head)
+    try:
+        result = _supervise(trial)
+    finally:
+        repo.drop_head(trial.session)
+        with suppress(RefNotFoundError):
+            repo.delete_branch(trial.branch, force=True)
+    unsaved = sorted(_find_unsaved(session))
+    if result.status == "failed" and unsaved and not result.again:
+        why = f"it ran in another process, which does not have {', '.join(unsaved)}: approving runs it here"
+        return msgspec.structs.replace(result, again=why)
+    return result
+
+
+def _pickle_offers(offers: dict[str, object], code: str) -> bytes:
+    """What the code finds beside the variables, less what cannot travel. Raises: PreviewRefusedError: the code names that."""
+    import cloudpickle
+
+    found: dict[str, bytes] = {}
+    for name, value in offers.items():
+        try:
+            found[name] = cloudpickle.dumps(value)
+        except Exception as error:
+            if name in set(_NAME.findall(code)):
+                reason = f"{forked_process.refusal()}, and {name} cannot be given to another process"
+                raise PreviewRefusedError(f"{reason} ({type(error).__name__})", (name,)) from error
+    return msgspec.msgpack.encode(found)
+
+
+def _supervise(trial: Trial) -> PreviewResult:
+    began = time.monotonic()
+    with (
+        tempfile.TemporaryFile() as input_file,
+        tempfile.TemporaryFile() as answer,
+        tempfile.TemporaryFile() as error_file,
+    ):
+        pickle.dump(sys.path, input_file)
+        input_file.write(pack(trial))
+        input_file.seek(0)
+        process = subprocess.Popen(
+            [sys.executable, "-X", "faulthandler", "-c", _BEGIN],
+            stdin=input_file,
+            stdout=answer,
+            stderr=error_file,
+            start_new_session=True,
+        )
+        try:
+            late = wait_for_end(process, answer.fileno(), trial.deadline_s + _LOADING_S, None)
+        finally:
+            kill_process(process)
+        answer.seek(len(BEGUN))
+        try:
+            return msgspec.msgpack.decode(answer.read(), type=PreviewResult)
+        except msgspec.DecodeError:
+            why = late or describe_death(process.returncode, error_file)
+    return PreviewResult(
+        status="killed" if late else "crashed",
+        why=why,
+        again=f"{why}: approving runs it here",
+        seconds=time.monotonic() - began,
+    )
+
+
+# -- in the process
+
+
+def main(input_file: BinaryIO) -> None:
+    """What the process does: read what to try, try it, write what came of it, and end."""
+    answer = take_output()
+    trial = msgspec.msgpack.decode(input_file.read(), type=Trial)
+    answer.write(BEGUN)
+    answer.flush()
+    # Functions and classes of the notebook say that they are from here.
+    module = sys.modules["__main__"] = ModuleType("__main__")
+    answer.write(pack(_run_trial(trial, module)))
+    answer.flush()
+    sys.stderr.flush()
+    os._exit(0)  # threads and exit functions that the code left must not keep it
+
+
+def _run_trial(trial: Trial, module: ModuleType) -> PreviewResult:
+    import cloudpickle
+
+    from agent_kernel.agents.execution_context import ExecutionContext
+    from agent_kernel.session.session import Session as Joined
+    from agent_kernel.session.snapshot import Repository
+
+    namespace = module.__dict__
+    if trial.secret:
+        trust.trust_temporarily(trial.secret, trial.url)
+    try:
+        with Repository.open(trial.url, create=False) as repo:
+            executor = _executor(trial.executor, module)
+            skip: Callable[[str], bool] | None = getattr(executor, "skip", None)
+            session = Joined(namespace, repo, branch=trial.branch, session_id=trial.session, skip=skip)
+            try:
+                session.checkout(partial=True)
+                offers = msgspec.msgpack.decode(trial.offers, type=dict[str, bytes])
+                attempt = Attempt(
+                    code=trial.code,
+                    author=Author(trial.author, "agent" if trial.kind == "agent" else "person"),
+                    run=trial.run,
+                    step=trial.step,
+                    deadline_s=trial.deadline_s,
+                    offers={name: cloudpickle.loads(value) for name, value in offers.items()},
+                    allowed=trial.allowed,
+                )
+                return in_process(attempt, ExecutionContext(namespace, session, executor=executor))
+            finally:
+                session.close()
+    except AgentKernelError as error:
+        return PreviewResult(status="crashed", why=str(error), again=f"{error}: approving runs it here")
+
+
+def _executor(name: str, module: ModuleType) -> Executor | None:
+    if not name:
+        return None
+    where, _, what = name.partition(":")
+    make: Callable[[ModuleType], Executor] = getattr(import_module(where), what)
+    return make(module)

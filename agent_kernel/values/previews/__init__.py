@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from agent_kernel.text import MASK as MASK
     from agent_kernel.text import clean as clean
     from agent_kernel.text import size_text as size_text
-    from agent_kernel.values.previews.lines import LEAST as LEAST
-    from agent_kernel.values.previews.lines import content as content
-    from agent_kernel.values.previews.lines import count_changes as count_changes
-    from agent_kernel.values.previews.lines import count_of_columns as count_of_columns
-    from agent_kernel.values.previews.lines import interest as interest
-    from agent_kernel.values.previews.lines import is_picture as is_picture
-    from agent_kernel.values.previews.lines import line as line
-    from agent_kernel.values.previews.lines import lines_diff as lines_diff
-    from agent_kernel.values.previews.lines import noun as noun
-    from agent_kernel.values.previews.lines import noun_of_columns as noun_of_columns
-    from agent_kernel.values.previews.lines import outline as outline
+    from agent_kernel.values.previews.model import LEAST as LEAST
     from agent_kernel.values.previews.model import MOST_BYTES as MOST_BYTES
     from agent_kernel.values.previews.model import Column as Column
     from agent_kernel.values.previews.model import Preview as Preview
+    from agent_kernel.values.previews.model import content as content
+    from agent_kernel.values.previews.model import count_changes as count_changes
+    from agent_kernel.values.previews.model import count_of_columns as count_of_columns
     from agent_kernel.values.previews.model import decode as decode
     from agent_kernel.values.previews.model import encode as encode
+    from agent_kernel.values.previews.model import interest as interest
+    from agent_kernel.values.previews.model import is_picture as is_picture
+    from agent_kernel.values.previews.model import line as line
+    from agent_kernel.values.previews.model import lines_diff as lines_diff
+    from agent_kernel.values.previews.model import noun as noun
+    from agent_kernel.values.previews.model import noun_of_columns as noun_of_columns
+    from agent_kernel.values.previews.model import outline as outline
     from agent_kernel.values.previews.plain import make_preview as make_preview
     from agent_kernel.values.previews.redaction import CodeMask as CodeMask
     from agent_kernel.values.previews.redaction import holds_a_secret as holds_a_secret
@@ -74,11 +74,16 @@ __all__ = [
 
 _HOMES = {
     "plain": ("make_preview",),
-    "lines": (
+    "model": (
+        "Column",
         "LEAST",
+        "MOST_BYTES",
+        "Preview",
         "content",
         "count_changes",
         "count_of_columns",
+        "decode",
+        "encode",
         "interest",
         "is_picture",
         "line",
@@ -86,13 +91,6 @@ _HOMES = {
         "noun",
         "noun_of_columns",
         "outline",
-    ),
-    "model": (
-        "Column",
-        "MOST_BYTES",
-        "Preview",
-        "decode",
-        "encode",
     ),
     "redaction": (
         "holds_a_secret",

@@ -11,8 +11,7 @@ from math import prod
 from typing import Any
 
 from agent_kernel.text import MASK, MORE, clean, count_noun, shorten
-from agent_kernel.values.previews.lines import is_whole
-from agent_kernel.values.previews.model import LONGEST_TEXT, Preview
+from agent_kernel.values.previews.model import LONGEST_TEXT, Preview, is_whole
 from agent_kernel.values.previews.plain import Verbatim, cell, moment_text
 from agent_kernel.values.previews.reading import (
     ExactTypes,

@@ -14,8 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from agent_kernel.text import MASK, MORE, clean, count_text, shorten
 from agent_kernel.values.previews.arrays import dtype_text, first_values, number_text, values_text
-from agent_kernel.values.previews.lines import is_whole
-from agent_kernel.values.previews.model import Column, Preview
+from agent_kernel.values.previews.model import Column, Preview, is_whole
 from agent_kernel.values.previews.plain import CELL, Verbatim, cell, has_known_zone, label, moment_text
 from agent_kernel.values.previews.reading import (
     ExactTypes,

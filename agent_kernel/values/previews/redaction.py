@@ -147,6 +147,8 @@ _PASS_OWNERS = frozenset(
         "proxy",
     ]
 )
+# A token of a language model, and no secret: time_to_first_token, pad_token.
+_MODEL_TOKENS = ("first", "next", "per", "pad", "eos", "bos", "unk", "sep", "cls", "stop", "mask")
 _TOKEN_OWNERS = frozenset(["auth", "access", "api", "refresh", "bearer", "bot", "user", "id", "csrf"])
 _WHOLE_WORDS = frozenset(
     ["pwd", "pw", "auth", "cookie", "cookies", "dsn", "otp", "totp", "pincode", "senha", "senhas"]
@@ -190,6 +192,7 @@ NAMING = frozenset(["name", "key", "header", "field", "variable", "setting"])
 
 _PRIVATE_KEY = r"""-----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY(?:.*?-----END[ ][A-Z ]*PRIVATE[ ]KEY-----|[^"']*)"""
 # Each alternative takes a secret to its end and no further, for a text that is shown without it.
+_NO_MODEL_TOKEN = "".join(f"(?<!{word}_)" for word in _MODEL_TOKENS)
 _CONTENT = (
     _PRIVATE_KEY
     + r"""
@@ -222,9 +225,9 @@ _CONTENT = (
     | (?P<pass>(?i:\bpass(?:word|wort)?)(?:["']?\s*[=:]\s*["']?|\s+is\s+))(?=[^\s"',;]*[0-9])(?=[^\s"',;]*[A-Za-z])[^\s"',;]{6,}
     | (?P<curl>\bcurl\b[^\n]*?\s-u\s*["']?[^\s:"']+:)[^\s"']+
     | (?P<login>://[^/\s:@]*:)[^@/\s]+(?=@)
-    | (?P<said>(?i:passw(?:or)?[dt]|kennwort|passphrase|\bpwd|secret|token|(?:api|access|account|secret|private|signing)[_-]?key)["']?\s*[=:]\s*["']?)
-      (?!\{[^{}]*\}|•)[^\s"',;]{4,}
-    """
+    | (?P<said>(?i:passw(?:or)?[dt]|kennwort|passphrase|\bpwd|secret|NO_MODEL_TOKEN token|(?:api|access|account|secret|private|signing)[_-]?key)["']?\s*[=:]\s*["']?)
+      (?!\{[^{}]*\}|•)(?!-?[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?(?![\w.+/=-]))[^\s"',;]{4,}
+    """.replace("NO_MODEL_TOKEN", _NO_MODEL_TOKEN)
 )
 _KEPT = (
     "bearer",
@@ -330,9 +333,13 @@ def _names_a_secret(name: str) -> bool:
         return False
     if _ANYWHERE.search("_".join(words)) or _ANYWHERE.search("".join(words)):
         return True
-    if any(word in _WHOLE_WORDS or word.endswith("token") for word in words):
+    if any(word in _WHOLE_WORDS for word in words) or any(map(_is_secret_token, ["", *words], words)):
         return True
     return any(_is_secret_pair(before, after) for before, after in pairwise(words))
+
+
+def _is_secret_token(before: str, word: str) -> bool:
+    return word.endswith("token") and not (word == "token" and before in _MODEL_TOKENS)
 
 
 def _is_secret_pair(before: str, after: str) -> bool:
@@ -346,21 +353,25 @@ def _is_secret_pair(before: str, after: str) -> bool:
 
 
 def is_secret_under(name: str, value: object) -> bool:
-    """Whether a value under this name is a secret, to be masked wherever it stands: no number or short word under a weak name.
+    """Whether a value under this name is a secret, to be masked wherever it stands.
 
+    Not a number or short word under a weak name, and no number with a point or True under any.
+
+    >>> [is_secret_under("password", value) for value in (0.95, 2951, "x7-kk-2951")]
+    [False, True, True]
     >>> [is_secret_under("auth", value) for value in (0.95, "none", "x7-kk-2951")]
     [False, False, True]
     >>> [is_secret_under("password_changed", value) for value in (2023, True, "x7-kk-2951")]
     [False, False, True]
     """
-    if not names_a_secret(name):
+    if type(value) in (float, bool) or not names_a_secret(name):
         return False
     last = _WORDS.findall(name)[-1:]
     if name.lower() not in _WEAK and not (last and last[0].lower() in _ABOUT):
         return True
     if type(value) is str:
         return not _is_word(value)
-    return type(value) not in (int, float, bool)
+    return type(value) is not int
 
 
 def labels_a_secret(label: object) -> bool:

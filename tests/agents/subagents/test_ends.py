@@ -8,9 +8,8 @@ import time
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents.event_log import EventStore
+from agent_kernel.agents.event_log import EventStore, describe_temporary
 from agent_kernel.agents.events import Cancelled, Error, Event, Output, SubRun
-from agent_kernel.agents.temporary_branches import describe_temporary
 from tests.agents.subagents.family import pair, scripted, subruns
 
 
