@@ -46,20 +46,47 @@ _PACKAGE = "matplotlib"
 _FIGURES = "matplotlib.figure"
 
 
-# By the ids of figures, what was met of modules when each was walked last. A wrong guess costs a second dump, no more.
-_named_in: dict[int, tuple[weakref.ref[object], frozenset[int]]] = {}
+class _Noted(msgspec.Struct):
+    """What was met of modules when a figure was walked last, and how often the figure is reckoned to hold each of these."""
+
+    figure: weakref.ref[object]
+    named: frozenset[int]
+    counts: dict[int, int] = {}
+
+
+# By the ids of figures. A wrong guess costs a second dump, no more.
+_named_in: dict[int, _Noted] = {}
 _MOST_NOTED = 1_000
 
 
 def _note_named(root: object, dump: Dump) -> None:
     if len(_named_in) >= _MOST_NOTED:
         _named_in.clear()
-    _named_in[id(root)] = weakref.ref(root), frozenset(dump.named)
+    known = _named_in.get(id(root))
+    counts = known.counts if known is not None and known.figure() is root else {}
+    _named_in[id(root)] = _Noted(weakref.ref(root), frozenset(dump.named), counts)
 
 
 def _find_known(root: object) -> frozenset[int] | None:
-    figure, named = _named_in.get(id(root), (None, None))
-    return named if figure is not None and figure() is root else None  # another may stand where one died
+    known = _named_in.get(id(root))
+    return known.named if known is not None and known.figure() is root else None  # another may stand where one died
+
+
+def _forget_dead_figures() -> None:
+    """What they held does not count any more: a cell that runs again makes a figure like the one that dies."""
+    for key, noted in list(_named_in.items()):
+        if noted.figure() is None:
+            del _named_in[key]
+            references.discount_holders(noted.counts)
+
+
+def _attribute(more: Mapping[int, int], roots: Iterable[int]) -> None:
+    """The figures with these ids were walked: what is held more often now, they are reckoned to hold."""
+    walked = [noted for root in roots if (noted := _named_in.get(root)) is not None]
+    for item, count in more.items():
+        holders = [noted for noted in walked if item in noted.named]
+        for noted in holders:
+            noted.counts[item] = noted.counts.get(item, 0) + count // len(holders)
 
 
 class Component(msgspec.Struct, eq=False):
@@ -107,7 +134,7 @@ class Components:
         self._also: dict[int, list[Component]] = {}
         self._waiting: list[Component] = []
         self._refused: dict[int, object] = {}
-        self._met_figures = False
+        self._counts: dict[int, int] | None = None  # what holds matplotlib's, before a dump of this commit does
         self._followed: list[Dump] = []  # ids stay true while these live
 
     def find(self, value: object) -> Component | None:
@@ -154,8 +181,10 @@ class Components:
             from agent_kernel.values.constants import look_into
 
             # With the cell that imports it, which takes long anyway. What is noted is held once more.
-            if look_into(_PACKAGE) or self._met_figures:
-                references.count_holders(_PACKAGE)
+            if look_into(_PACKAGE):
+                _attribute(references.note_holders(references.count_holders(_PACKAGE)), self._roots)
+            elif self._counts is not None:
+                _attribute(references.note_holders(self._counts), self._roots)
 
     def is_led(self, members: Mapping[str, object]) -> bool:
         """Whether the members are dumped behind a component."""
@@ -220,9 +249,11 @@ class Components:
 
     def _make(self, root: object) -> saving.Compared | None:
         try:
-            self._met_figures = True
             known = None if self._defer else _find_known(root)
-            guessed = references.find_newly_held(_PACKAGE).difference(self._named)
+            if self._counts is None:
+                _forget_dead_figures()
+                self._counts = references.count_holders(_PACKAGE)
+            guessed = references.find_newly_held(self._counts).difference(self._named)
             dumped = dump_group(
                 {"": root},
                 self._names,

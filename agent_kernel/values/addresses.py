@@ -12,9 +12,10 @@ import ctypes
 import functools
 import gc
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, repeat, tee
-from operator import add, attrgetter, itemgetter, mul
+from operator import add, attrgetter, itemgetter, mul, sub
 from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
@@ -40,9 +41,9 @@ def addresses(values: Iterable[object]) -> bytes:
 
 
 def ids_of(values: Iterable[object]) -> Iterable[int]:
-    """What `id` says of each object, for one loop. Unlike many calls of `id`, it costs nothing more once a step has run.
+    """What `id` says of each object, for one loop. Unlike many calls of `id`, it costs nothing more while a step runs.
 
-    Each call is an event for the audit hooks of the process, of which agents have one: that takes five times as long.
+    Each call is an event for the audit hooks of the process: with one, that takes five times as long.
     """
     items = tuple(values)
     if len(items) < _MANY:
@@ -155,12 +156,27 @@ def _knows_tables() -> bool:
     return True
 
 
-def set_table(own: set[object]) -> bytes | None:
-    """The table in which a set keeps its items; None where this Python is not known.
+def visit_set_table(own: set[object], visit: Callable[[bytes], object]) -> bool:
+    """Give a function in C the table in which a set keeps its items, piece by piece; False where this Python is not known.
 
     To read the items takes five times as long: that goes to each of them, wherever it lies, to count one more reference.
+    A copy of a whole table takes twice as long: it is in no cache of the processor when it is read.
     """
-    return _table_of_set(own, repeat(None))[0] if _knows_sets() else None
+    if not _knows_sets():
+        return False
+    masks: ctypes.c_ssize_t = ctypes.c_ssize_t.from_address(id(own) + _MASK_AT)
+    pieces = range(0, (masks.value + 1) * ROW_BYTES, _PIECE_BYTES)
+    # Where the table is, and how long, is looked up for each piece right before it is copied: should `visit` let threads
+    # take turns, a table that was moved meanwhile is read where it is now, and one that shrank no further than it goes.
+    now = map(mul, map(add, map(_value, repeat(masks)), repeat(1)), repeat(ROW_BYTES))
+    sizes = map(max, repeat(0), map(min, repeat(_PIECE_BYTES), map(sub, now, pieces)))
+    places = map(add, _numbers_at(id(own) + _ROWS_AT), pieces)
+    visited: list[Iterator[object]] = [map(visit, _memory_at(places, sizes))]
+    _at_once(map(deque[object], visited, repeat(0)))
+    return True
+
+
+_PIECE_BYTES = 1 << 16  # it stays in the processor's cache until it is visited
 
 
 def set_table_and_items(own: set[object]) -> tuple[bytes, tuple[object, ...]]:

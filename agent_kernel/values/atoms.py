@@ -29,7 +29,7 @@ from typing import Any
 import msgspec
 from xxhash import xxh3_128, xxh3_128_digest
 
-from agent_kernel.values.addresses import addresses, ids_of, set_table, set_table_and_items
+from agent_kernel.values.addresses import addresses, ids_of, set_table_and_items, visit_set_table
 
 LONG = 10_000  # items, from which it pays
 _DEEPEST = 4  # tuples in tuples
@@ -361,7 +361,7 @@ def _digest_of_set(value: set[object]) -> bytes:
     last = _last_dumps.get(id(value))
     if last is not None and last.watch() is not value:
         last = None
-    if last is not None and last.table and xxh3_128_digest(set_table(value) or b"") == last.table:
+    if last is not None and last.table and _mark_of(value) == last.table:
         return last.digest
     table, items = set_table_and_items(value)
     mark = xxh3_128_digest(table) if table else b""
@@ -373,3 +373,9 @@ def _digest_of_set(value: set[object]) -> bytes:
     if digest:
         _keep(value, items, digest=digest, table=mark)
     return digest
+
+
+def _mark_of(value: set[object]) -> bytes:
+    """Covers the table of a set; empty where that cannot be read."""
+    whole = xxh3_128()
+    return whole.digest() if visit_set_table(value, whole.update) else b""

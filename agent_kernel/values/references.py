@@ -530,18 +530,31 @@ def containers_among(ids: AbstractSet[int], namespace: dict[str, object]) -> dic
     return found
 
 
-def find_newly_held(package: str) -> set[int]:
-    """The ids of a package's lists, dicts and sets that more objects hold than when they were counted.
+def count_holders(package: str) -> dict[int, int]:
+    """How many objects hold each of a package's lists, dicts and sets, by id."""
+    return {item: _count_holders(item) for item in _containers_of(package)}
+
+
+def find_newly_held(counts: Mapping[int, int]) -> set[int]:
+    """The ids of those that more objects hold than was noted.
 
     That is a guess at which of them a new object of the package holds, for anything may hold them.
     """
-    return {item for item in _containers_of(package) if _count_holders(item) > _containers[item]}
+    return {item for item, count in counts.items() if count > _containers.get(item, count)}
 
 
-def count_holders(package: str) -> None:
-    """Count what holds a package's lists, dicts and sets, now that its new objects are known."""
-    for item in _containers_of(package):
-        _containers[item] = _count_holders(item)
+def note_holders(counts: Mapping[int, int]) -> dict[int, int]:
+    """Note what holds them, now that the package's new objects are known; returns what came, by id."""
+    more = {item: counts[item] - _containers[item] for item in find_newly_held(counts)}
+    _containers.update((item, count) for item, count in counts.items() if item in _containers)
+    return more
+
+
+def discount_holders(gone: Mapping[int, int]) -> None:
+    """What held these so often has died since they were counted."""
+    for item, count in gone.items():
+        if item in _containers:
+            _containers[item] -= count
 
 
 def _containers_of(package: str) -> list[int]:

@@ -182,6 +182,34 @@ def test_a_new_figure_is_pickled_once_though_it_stands_where_another_one_died(
     assert visited["Figure"] == 1
 
 
+@pytest.mark.parametrize(("before", "after"), [(4, 4), (4, 1), (1, 4), (4, 0), (0, 4)])
+def test_a_new_figure_is_pickled_once_though_another_one_that_held_the_same_has_died(
+    nb: Notebook, visited: dict[str, int], before: int, after: int
+) -> None:
+    source = "grid, axes = plt.subplots(2, 2)\nfor place in range({}): axes.flat[place].imshow([[1, 2], [3, 4]])"
+    nb.run("import gc, matplotlib._cm_listed\ngc.collect()")
+    nb.run(f"{source.format(0)}\nplt.close('all')")  # with it, what other tests left to die is counted
+    for images in (before, before, after, after):
+        visited.clear()
+        nb.run(source.format(images))
+        assert visited["Figure"] == 1
+        assert visited.get("AxesImage", 0) == images
+        nb.run("plt.close('all')\ndel grid, axes\ngc.collect()")
+
+
+def test_a_new_figure_is_pickled_once_while_others_with_and_without_images_live_and_die(
+    nb: Notebook, visited: dict[str, int]
+) -> None:
+    nb.run("import gc, matplotlib._cm_listed\nplt.rcParams['figure.max_open_warning'] = 0\ngc.collect()")
+    nb.run("first, ax = plt.subplots()\nplt.close()")  # with it, what other tests left to die is counted
+    for turn, images in enumerate([2, 0, 3, 2, 0, 1, 0, 2]):
+        visited.clear()
+        nb.run(f"f{turn}, ax{turn} = plt.subplots()\nfor _ in range({images}): ax{turn}.imshow([[1, 2]])")
+        assert visited["Figure"] == 1, turn
+        if turn >= 2:
+            nb.run(f"plt.close(f{turn - 2})\ndel f{turn - 2}, ax{turn - 2}\ngc.collect()")
+
+
 def test_names_of_one_figure_are_apart_when_one_moves_to_another_figure(nb: Notebook, visited: dict[str, int]) -> None:
     made = nb.run("fig, ax = plt.subplots()\nax.plot([1, 2])")
     apart = nb.run("ax = plt.figure().add_subplot()\nax.bar([1, 2, 3], [1, 2, 3])")

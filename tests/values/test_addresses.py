@@ -7,7 +7,15 @@ import sys
 
 import pytest
 
-from agent_kernel.values.addresses import ADDRESS_BYTES, Versions, addresses, ids_of, is_among
+from agent_kernel.values.addresses import (
+    ADDRESS_BYTES,
+    Versions,
+    addresses,
+    ids_of,
+    is_among,
+    set_table_and_items,
+    visit_set_table,
+)
 
 
 class Base:
@@ -77,9 +85,35 @@ def test_an_address_is_found_where_one_stands_and_not_where_two_meet() -> None:
     assert not is_among(id(some[0]), b"")
 
 
+@pytest.mark.parametrize("number", [0, 1, 5, 4_096, 100_000])
+def test_the_pieces_of_a_sets_table_are_all_of_it(number: int) -> None:
+    own: set[object] = {f"item {place}" for place in range(number)}
+    own.discard("item 3")
+    pieces: list[bytes] = []
+    assert visit_set_table(own, pieces.append)
+    assert b"".join(pieces) == set_table_and_items(own)[0]
+
+
+@pytest.mark.parametrize("at", [0, 1, 20])
+def test_of_a_set_that_shrinks_while_it_is_visited_no_piece_is_read_where_it_was(at: int) -> None:
+    own: set[object] = set(range(100_000))
+    longer = len(set_table_and_items(own)[0])
+    sizes: list[int] = []
+
+    def visit(piece: bytes) -> None:
+        if len(sizes) == at:
+            own.clear()
+            own.add("one")
+        sizes.append(len(piece))
+
+    assert visit_set_table(own, visit)
+    assert sum(sizes) < longer
+    assert not any(sizes[at + 1 :])
+
+
 _TABLES_THAT_MOVE = """
 import sys, threading
-from agent_kernel.values.addresses import Rows, addresses, set_table_and_items
+from agent_kernel.values.addresses import Rows, addresses, set_table_and_items, visit_set_table
 
 sys.addaudithook(lambda event, args: None)  # in Python, where threads take turns
 some, own, is_over = {f"v{n}": n for n in range(50)}, set(range(10)), threading.Event()
@@ -101,6 +135,8 @@ try:
     for _ in range(2_000):
         assert rows.read().startswith(kept)
         assert set(set_table_and_items(own)[1]) >= set(range(10))
+        assert visit_set_table(own, len)
+        assert visit_set_table(own, lambda piece: [*range(100)])  # in Python, where threads take turns
 finally:
     is_over.set()
     thread.join()
