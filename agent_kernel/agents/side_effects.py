@@ -3,12 +3,10 @@
 It is a record, not a fence: C code can act without telling. Going back covers none of it, and whoever goes back is told.
 Where the step has a `gate`, what that does not let pass is stopped here before it happens.
 
-A hook slows other code down, for each `id()` is an event too. So it is attached as long as a step goes on, or something of
-one lives; where it cannot be detached again (see `audit_hook`) it costs one look at a list.
-
-What happens belongs to the step on whose thread it happens, and to the one whose code started that thread. On a thread that
-nobody started within a step it belongs to the only step that there is; of several, to none. The gate of a step stays shut
-for its threads, and for the callbacks and tasks that it left in an event loop, when the step has ended.
+A hook can never be taken out again, so without a step it must cost next to nothing: one look at a list. What happens
+belongs to the step on whose thread it happens, and to the one whose code started that thread. On a thread that nobody
+started within a step it belongs to the only step that there is; of several, to none. The gate of a step stays shut for its
+threads, and for the callbacks and tasks that it left in an event loop, when the step has ended.
 """
 
 from __future__ import annotations
@@ -33,8 +31,6 @@ from types import CodeType, FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
-from agent_kernel.agents.audit_hook import DetachableHook
-
 if TYPE_CHECKING:
     from agent_kernel.agents.gate import Gate
 
@@ -54,7 +50,6 @@ __all__ = [
     "is_own",
     "is_read_only",
     "is_steps_code",
-    "keep_listening",
     "lineage",
     "may_act_later",
     "pause_recording",
@@ -273,37 +268,17 @@ class _AuditHook:
         self.lingering: list[EffectRecorder] = []  # steps that have ended and whose threads live
         self.gated: WeakKeyDictionary[_Token, EffectRecorder] = WeakKeyDictionary()
         self.lock = threading.Lock()
-        self.switch = (
-            threading.RLock()
-        )  # whose thread attaches or detaches: one within the other, if garbage is collected there
         self.busy = threading.local()
-        self.may_detach = True
         self.is_installed = False
         self.is_guarding = False
 
-    @functools.cached_property
-    def hook(self) -> DetachableHook:
-        return DetachableHook(_hook(self.wanted, self.hear))
-
-    def want(self, entry: object) -> None:
-        """Listen for this until it is given to `unwant`."""
+    def install(self) -> None:
         with self.lock:
             if not self.is_installed:
-                if self.may_detach:
-                    self.hook.prepare()
+                sys.addaudithook(_hook(self.wanted, self.hear))
                 if sys.version_info < (3, 12):
                     _report_threads(self.wanted, self.hear)
                 self.is_installed = True
-        with self.switch:
-            self.wanted.append(entry)
-            self.hook.attach()
-
-    def unwant(self, entry: object) -> None:
-        """Listen for this no more."""
-        with self.switch:
-            self.wanted.remove(entry)
-            if not self.wanted:
-                self.hook.detach()
 
     def guard(self) -> None:
         """Have also told what Python has no audit event for."""
@@ -426,8 +401,8 @@ class _AuditHook:
         """What stands for a step in contexts. As long as one of them is kept, what happens is heard."""
         token, entry = _Token(), object()
         self.gated[token] = recorder
-        self.want(entry)
-        weakref.finalize(token, self.unwant, entry).atexit = False
+        self.wanted.append(entry)
+        weakref.finalize(token, self.wanted.remove, entry).atexit = False
         return token
 
     def stop_recording(self, recorder: EffectRecorder) -> None:
@@ -436,11 +411,11 @@ class _AuditHook:
         if recorder.gate is not None:
             self.lingering.append(recorder)
         else:
-            self.unwant(recorder)
+            self.wanted.remove(recorder)
         alive = [one for thread, its in list(self.started.items()) if thread.is_alive() for one in its]
         for one in [one for one in self.lingering if not any(one is other for other in alive)]:
             self.lingering.remove(one)
-            self.unwant(one)
+            self.wanted.remove(one)
 
 
 def _hook(wanted: list[object], hear: Callable[[str, Args], None]) -> Callable[[str, Args], None]:
@@ -640,19 +615,6 @@ def _in_order(signature: Callable[[], inspect.Signature], args: Args, kwargs: di
 _audit = _AuditHook()
 
 
-def _unlock_in_fork() -> None:
-    _audit.switch = threading.RLock()  # the thread that had it is not here
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_unlock_in_fork)
-
-
-def keep_listening() -> None:
-    """Leave the hook in once a step has ended: this process ends soon, and need not find out how to take it out."""
-    _audit.may_detach = False
-
-
 def current_gate() -> Gate | None:
     """What stops the step that this thread works for, if anything does."""
     return _audit.gate() if _audit.wanted else None
@@ -666,11 +628,12 @@ def record_side_effects(quiet: tuple[str, ...] = (), gate: Gate | None = None) -
         quiet: paths below which files are somebody else's doing (the store's own folder).
         gate: stops what must not happen.
     """
+    _audit.install()
     if gate is not None:
         _audit.guard()
     mine = EffectRecorder(quiet, gate)
     _audit.recording.append(mine)
-    _audit.want(mine)
+    _audit.wanted.append(mine)
     token = _audit.token_of(mine) if gate is not None else None
     before = _token.set(token)
     del token
@@ -694,12 +657,13 @@ def pause_recording() -> Generator[None]:
 @contextmanager
 def follow_threads() -> Generator[None]:
     """Notice which thread starts which, until the end."""
+    _audit.install()
     mine = object()
-    _audit.want(mine)
+    _audit.wanted.append(mine)
     try:
         yield
     finally:
-        _audit.unwant(mine)
+        _audit.wanted.remove(mine)
 
 
 def lineage(thread: int) -> Iterator[threading.Thread]:

@@ -33,7 +33,6 @@ from agent_kernel.agents.event_log import EventStore, State, state_of, usage_of
 from agent_kernel.agents.events import Action, Clarify, Effect, Event, Fail, Success, Usage, pack
 from agent_kernel.agents.events import Cancelled as CancelledEvent
 from agent_kernel.agents.limits import Limits
-from agent_kernel.agents.side_effects import keep_listening
 from agent_kernel.errors import AgentKernelError, ModelError, StoreError, TaskInterruptedError
 from agent_kernel.repository import ASIDE, Holder, ObjectId
 from agent_kernel.session.history import changes_between
@@ -454,7 +453,6 @@ def main(job_file: BinaryIO) -> None:
     job = msgspec.msgpack.decode(job_file.read(), type=Job)
     answer.write(BEGUN)
     answer.flush()
-    keep_listening()
     _limit_memory(job.memory_bytes)
     parent = os.getppid()
     found = _open_and_do(job, lambda: os.getppid() == parent)

@@ -41,9 +41,9 @@ def addresses(values: Iterable[object]) -> bytes:
 
 
 def ids_of(values: Iterable[object]) -> Iterable[int]:
-    """What `id` says of each object, for one loop. Unlike many calls of `id`, it costs nothing more while a step runs.
+    """What `id` says of each object, for one loop. Unlike many calls of `id`, it costs nothing more once a step has run.
 
-    Each call is an event for the audit hooks of the process: with one, that takes five times as long.
+    Each call is an event for the audit hooks of the process, of which agents have one: that takes five times as long.
     """
     items = tuple(values)
     if len(items) < _MANY:

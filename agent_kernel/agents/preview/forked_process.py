@@ -26,7 +26,7 @@ import msgspec
 from agent_kernel.agents.events import Part, pack
 from agent_kernel.agents.execution import CodeResult, Executor, PlainExecutor, TaskEnd, offer_objects
 from agent_kernel.agents.gate import Allowed, Gate, collect_codes
-from agent_kernel.agents.side_effects import keep_listening, record_side_effects
+from agent_kernel.agents.side_effects import record_side_effects
 from agent_kernel.agents.workers import Changed, describe_changes, pickle_value
 from agent_kernel.background import none_at_work
 from agent_kernel.repository import Author, Change, Outputs, Unsaved
@@ -451,7 +451,6 @@ def in_process(attempt: Attempt, context: ExecutionContext) -> PreviewResult:
         gate = Gate(Allowed(names=frozenset(attempt.allowed), codes=codes), url)
     context.begin(attempt.code, attempt.author, attempt.run, attempt.step)
     executed: CodeResult | None = None
-    keep_listening()
     with record_side_effects(context.quiet_paths(), gate) as recorder:
         try:
             with offer_objects(attempt.offers, context.namespace):
