@@ -383,7 +383,7 @@ class Committing:
             with uninterrupted():
                 draft = self._own_draft(message or "records changed")
                 self._record(self.repo.writer(), self._tree, draft, time.perf_counter(), self._not_loaded)
-            if self.head is not None and not self.runs_cells and draft.undoable:
+            if self.head is not None and not self.runs_cells and (draft.undoable or before.commit is None):
                 now = len(self._operations.done)
                 self._record_commits = (
                     RecordCommits(before, done, self._other_tips(), self.head, self.head, now)

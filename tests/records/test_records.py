@@ -347,6 +347,22 @@ def test_one_undo_takes_back_variables_and_records_of_a_program_s_commit(repo: a
         assert (state["x"], notes["a"].text) == ("two", "two")
 
 
+def test_the_first_commit_of_a_namespace_takes_in_records_too(repo: ak.Repository) -> None:
+    """With variables that were there before, it is no change that an undo reverses; records of it were a commit of their own."""
+    session = ak.bind({"rows": [1]}, repo)
+    repo.state("ada").set("k", 1)
+    session.commit("both")
+    assert [commit.message for _, commit in repo.log()] == ["both"]
+    assert (repo.state("ada").get("k"), repo.verify().is_sound) == (1, True)
+    repo.state("ada").set("k", 2)
+    session.namespace["rows"] = [2]
+    session.commit("again")
+    assert [commit.message for _, commit in repo.log()] == ["again", "both"]
+    session.undo()
+    assert (repo.state("ada").get("k"), session.namespace["rows"]) == (1, [1])
+    session.close()
+
+
 def test_records_are_stored_before_the_commit_that_takes_them_in(tmp_path: Path) -> None:
     code = "import agent_kernel as ak, os, sys; repo = ak.open(sys.argv[1]); state = ak.Versioned(repo); repo.state('ada').set('k', 1); state['x'] = 1; os._exit(0)"
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "store")], check=True)
