@@ -253,7 +253,7 @@ class Differences(Result):
     def outline(self) -> Differences:
         old = None if self.old is None else (self.old[0], describe.without_code(self.old[1]))
         new = self.new[0], describe.without_code(self.new[1])
-        return replace(self, old=old, new=new, rows=tuple(row.outline() for row in self.rows), records=())
+        return replace(self, old=old, new=new, rows=tuple(row.outline() for row in self.rows), records=_how_many(self.records))
 
     def blocks(self) -> Sequence[Block]:
         head = [Line(text, style="strong") for text in _heads(self.old, self.new, self.sides)]
@@ -588,9 +588,8 @@ class CommitReport(Result):
 
     def outline(self) -> CommitReport:
         outputs = self.outputs.without_code() if self.full and self.outputs is not None else None
-        return replace(
-            self, commit=describe.without_code(self.commit), lines=self.outlines, outputs=outputs, records=()
-        )
+        commit, records = describe.without_code(self.commit), _how_many(self.records)
+        return replace(self, commit=commit, lines=self.outlines, outputs=outputs, records=records)
 
     def blocks(self) -> Sequence[Block]:
         refs = f" ({', '.join(self.refs)})" if self.refs else ""
@@ -632,6 +631,11 @@ class CommitReport(Result):
             ("−" if change.how == "-" else change.how, clean(change.name), self.lines[change.name])
             for change in self.commit.changed
         )
+
+
+def _how_many(records: Sequence[str]) -> tuple[str, ...]:
+    """What a notebook's file says of changed records: their ids may be anybody's data."""
+    return (plural(len(records), "record"),) if records else ()
 
 
 def _date(commit: Commit) -> str:
