@@ -43,11 +43,14 @@ class TransitionError(RecordError, ValueError):
     old: str | None  # None: there was none, as the record is new
     new: str
     allowed: tuple[str, ...] = ()
+    way: str = ""  # the calls that lead on, where they are known
 
     def __str__(self) -> str:
         if self.old is None:
             first = f"only {', '.join(self.allowed)} can be first" if self.allowed else "nothing can be first"
             return f"{self._what} cannot begin with {self.new}: {first}"
+        if self.way:
+            return f"{self._what} cannot go from {self.old} to {self.new}: {self.way}"
         after = f"only {', '.join(self.allowed)} can follow" if self.allowed else "nothing can follow it"
         return f"{self._what} cannot go from {self.old} to {self.new}: {after}"
 

@@ -239,8 +239,7 @@ class Workflows:
             if flow.status == "FAILED":  # trying a step again lets it go on
                 flow.status, flow.reason = "RUNNING", ""
             if flow.status != "RUNNING":
-                after = Workflow.transitions[flow.status]
-                raise TransitionError(Workflow.collection, id, flow.status, f"step {name}", after)
+                raise _refusal(flow, f"step {name}")
             if flow.is_open and all(step.name != name for step in flow.steps):
                 flow.steps.append(Step(name=name))
             step = flow.step(name)
@@ -277,10 +276,11 @@ class Workflows:
         together(self.records, store, f"workflow {id}: {name} {'failed' if error else 'completed'}")
 
     def fail(self, id: str, step: str, error: str) -> Workflow:
-        """Say that a step failed, which fails the workflow."""
+        """Say that a step failed, which fails the workflow. Raises: TransitionError: it does not run."""
 
         def fail(flow: Workflow) -> None:
             found = flow.step(step)
+            _require_next(flow, "FAILED")
             found.status, found.error, found.process = "FAILED", error, ""
             flow.status, flow.reason = "FAILED", f"{step}: {error}"
 
@@ -290,13 +290,13 @@ class Workflows:
         """Take back a step, by default the one that failed, so that it can be done again. The workflow runs on.
 
         Raises:
-            TransitionError: the workflow is paused, waits or is cancelled: `resume` goes on. InvalidRecordError: no step failed,
+            TransitionError: the workflow is paused, waits or is cancelled: `resume` comes first. InvalidRecordError: no step failed,
                 or it has no such step.
         """
 
         def again(flow: Workflow) -> None:
             if flow.status in ("PAUSED", "WAITING", "CANCELLED"):
-                raise TransitionError(Workflow.collection, id, flow.status, "RUNNING by retry")
+                raise _refusal(flow, "RUNNING by retry")
             failed = step or next((one.name for one in flow.steps if one.status == "FAILED"), "")
             if not failed and flow.status != "FAILED":
                 raise InvalidRecordError(Workflow.collection, id, "none of its steps failed: name the one to take back")
@@ -335,7 +335,11 @@ class Workflows:
         return self._to(id, "COMPLETED", "")
 
     def _to(self, id: str, status: Status, reason: str) -> Workflow:
-        return self.records.update(id, status=status, reason=reason)
+        def go(flow: Workflow) -> None:
+            _require_next(flow, status)
+            flow.status, flow.reason = status, reason
+
+        return self.records.update(id, go)
 
     def resume(self, id: str, at: str | int | None = None) -> Workflow:
         """Let a workflow go on. If all of its steps are done, it is completed.
@@ -361,7 +365,7 @@ class Workflows:
     def _change(self, id: str, change: Callable[[Workflow], None], *, over: bool) -> Workflow:
         def go_on(flow: Workflow) -> None:
             if flow.status in ("COMPLETED", "CANCELLED") and not over:
-                raise TransitionError(Workflow.collection, id, flow.status, "RUNNING")
+                raise _refusal(flow, "RUNNING")
             change(flow)
             flow.status, flow.reason = "RUNNING", ""
 
@@ -397,6 +401,30 @@ class Workflows:
             if at == "latest" or at in (point.number, point.id, point.name):
                 return point
         raise RecordNotFoundError("checkpoint", str(at), f"of workflow {id!r}")
+
+
+def _require_next(flow: Workflow, status: Status) -> None:
+    if status not in (flow.status, *Workflow.transitions[flow.status]):
+        raise _refusal(flow, status)
+
+
+def _refusal(flow: Workflow, new: str) -> TransitionError:
+    return TransitionError(
+        Workflow.collection, flow.id, flow.status, new, Workflow.transitions[flow.status], _way_on(flow)
+    )
+
+
+def _way_on(flow: Workflow) -> str:
+    """The calls that lead on from its status."""
+    back = "resume(at=…) goes back to a checkpoint" if flow.checkpoints else ""
+    return {
+        "PENDING": "resume() it first",
+        "PAUSED": "resume() it first",
+        "WAITING": "resume() it first",
+        "FAILED": "retry() the step that failed, or resume() it, first",
+        "CANCELLED": back or "it has no checkpoint to resume at; start() another workflow",
+        "COMPLETED": "; ".join(filter(None, ("retry() takes back a step that you name", back))),
+    }.get(flow.status, "")
 
 
 def _is_done(flow: Workflow) -> bool:
