@@ -37,6 +37,13 @@ class InvalidRecordError(RecordError, ValueError):
         return f"{self._what} is not valid: {self.reason}"
 
 
+class RecordStateError(InvalidRecordError):
+    """The record is sound, but cannot be used in this way as it stands now. `reason` says what to do."""
+
+    def __str__(self) -> str:
+        return f"{self._what}: {self.reason}"
+
+
 class TransitionError(RecordError, ValueError):
     """The status may not change in this way."""
 

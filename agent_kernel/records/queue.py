@@ -22,6 +22,7 @@ from agent_kernel.errors import (
     InvalidRecordError,
     RecordError,
     RecordNotFoundError,
+    RecordStateError,
     StaleRecordError,
     TransitionError,
 )
@@ -277,7 +278,7 @@ class Queue:
         """Give a pending task to an agent. Without a lease it is that agent's until somebody says otherwise.
 
         Raises:
-            TransitionError: it is not pending. InvalidRecordError: it waits for another task.
+            TransitionError: it is not pending. RecordStateError: it waits for another task.
         """
         id = self._id(task)
         seconds(lease_s, "lease_s")
@@ -286,7 +287,8 @@ class Queue:
         except _Taken:
             found = self.tasks.require(id)
             if found.waits_for:
-                raise InvalidRecordError(Task.collection, id, f"it waits for {found.waits_for}") from None
+                reason = f"it waits for {found.waits_for}; assign it when that one is completed"
+                raise RecordStateError(Task.collection, id, reason) from None
             after = Task.transitions[found.status]
             raise TransitionError(Task.collection, id, found.status, "in_progress", after) from None
 

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, Field
 
-from agent_kernel.errors import InvalidRecordError, RecordNotFoundError, StaleRecordError, TransitionError
+from agent_kernel.errors import (
+    InvalidRecordError,
+    RecordNotFoundError,
+    RecordStateError,
+    StaleRecordError,
+    TransitionError,
+)
 from agent_kernel.records.checks import not_negative, texts
 from agent_kernel.records.collection import Records, together
 from agent_kernel.records.documents import as_document, first_free, is_alive, now_s, this_process
@@ -87,12 +93,12 @@ class Workflow(Record):
         return Progress(current=sum(step.status in _DONE for step in self.steps), total=len(self.steps))
 
     def step(self, name: str) -> Step:
-        """A step. Raises: InvalidRecordError: no step has this name."""
+        """A step. Raises: RecordStateError: no step has this name."""
         for step in self.steps:
             if step.name == name:
                 return step
         known = ", ".join(step.name for step in self.steps) or "none yet"
-        raise InvalidRecordError(self.collection, self.id, f"it has no step {name!r} (its steps: {known})")
+        raise RecordStateError(self.collection, self.id, f"it has no step {name!r} (its steps: {known})")
 
     @property
     def next_step(self) -> Step | None:
@@ -211,8 +217,8 @@ class Workflows:
         interrupt pauses the workflow instead. While it is paused, or over, no step begins.
 
         Raises:
-            TransitionError: the workflow does not run. InvalidRecordError: it has no such step, or another living process
-                or thread is at it.
+            TransitionError: the workflow does not run. RecordStateError: it has no such step, the step is done, or
+                another living process or thread is at it.
         """
         mine = (hash(self.repo.store.url), id, name, now_s())
         _AT_WORK.add(mine)
@@ -244,11 +250,11 @@ class Workflows:
                 flow.steps.append(Step(name=name))
             step = flow.step(name)
             if step.status in _DONE:
-                raise InvalidRecordError(Workflow.collection, id, f"its step {name} is done: retry() takes it back")
+                raise _not_now(id, f"its step {name} is done; retry({id!r}, {name!r}) takes it back")
             if step.status == "RUNNING" and step.process != process and is_alive(step.process, self.repo):
-                raise InvalidRecordError(Workflow.collection, id, f"another process is at its step {name}")
+                raise _not_now(id, f"another process is at its step {name}; wait until it ends, or dies")
             if step.status == "RUNNING" and (store, id, name, step.started_s) in _AT_WORK:
-                raise InvalidRecordError(Workflow.collection, id, f"this process is at its step {name} already")
+                raise _not_now(id, f"this process is at its step {name} already; enter it once, and wait until it ends")
             step.status, step.process, step.started_s, step.error = "RUNNING", process, began_s, ""
             step.attempts += 1
 
@@ -290,7 +296,7 @@ class Workflows:
         """Take back a step, by default the one that failed, so that it can be done again. The workflow runs on.
 
         Raises:
-            TransitionError: the workflow is paused, waits or is cancelled: `resume` comes first. InvalidRecordError: no step failed,
+            TransitionError: the workflow is paused, waits or is cancelled: `resume` comes first. RecordStateError: no step failed,
                 or it has no such step.
         """
 
@@ -299,7 +305,7 @@ class Workflows:
                 raise _refusal(flow, "RUNNING by retry")
             failed = step or next((one.name for one in flow.steps if one.status == "FAILED"), "")
             if not failed and flow.status != "FAILED":
-                raise InvalidRecordError(Workflow.collection, id, "none of its steps failed: name the one to take back")
+                raise _not_now(id, f"none of its steps failed; name the one to take back: retry({id!r}, step)")
             if failed:
                 found = flow.step(failed)
                 found.status, found.error, found.result = "PENDING", "", None
@@ -308,7 +314,7 @@ class Workflows:
         return self.records.update(id, again)
 
     def skip(self, id: str, step: str) -> Workflow:
-        """Leave a step out. It counts as done."""
+        """Leave a step out. It counts as done. Raises: RecordStateError: the workflow has no such step."""
 
         def skip(flow: Workflow) -> None:
             flow.step(step).status = "SKIPPED"
@@ -401,6 +407,10 @@ class Workflows:
             if at == "latest" or at in (point.number, point.id, point.name):
                 return point
         raise RecordNotFoundError("checkpoint", str(at), f"of workflow {id!r}")
+
+
+def _not_now(id: str, reason: str) -> RecordStateError:
+    return RecordStateError(Workflow.collection, id, reason)
 
 
 def _require_next(flow: Workflow, status: Status) -> None:

@@ -346,6 +346,28 @@ def test_threads_do_not_do_one_step_at_once(memory: ak.Repository) -> None:
     assert flows["a"].step("one").attempts == 1
 
 
+def test_what_a_step_cannot_do_now_says_what_to_do_and_calls_nothing_invalid(memory: ak.Repository) -> None:
+    flows = memory.workflows
+    flows.start("k", ["a", "b"])
+
+    def enter_within() -> None:
+        with flows.step("k", "b"):
+            run_steps(flows, "k", "b")
+
+    run_steps(flows, "k", "a")
+    acts: dict[str, Callable[[], object]] = {
+        "its step a is done; retry('k', 'a') takes it back": lambda: run_steps(flows, "k", "a"),
+        "it has no step 'zz' (its steps: a, b)": lambda: run_steps(flows, "k", "zz"),
+        "none of its steps failed; name the one to take back: retry('k', step)": lambda: flows.retry("k"),
+        "this process is at its step b already; enter it once, and wait until it ends": enter_within,
+    }
+    for said, act in acts.items():
+        with pytest.raises(ak.RecordStateError) as found:
+            act()
+        assert str(found.value) == f"Workflow 'k': {said}"
+        assert isinstance(found.value, ak.InvalidRecordError)
+
+
 def test_one_text_is_not_several_steps(memory: ak.Repository) -> None:
     with pytest.raises(TypeError, match="list of text"):
         memory.workflows.start("s", "load")
