@@ -98,7 +98,7 @@ class SealedRecordError(RecordError):
         return (
             f"{self._what} cannot be decrypted with this key"
             if self.has_key
-            else f"{self._what} is encrypted: open its collection with the key"
+            else f"{self._what} is encrypted: open its collection with the key (secret=…)"
         )
 
 
