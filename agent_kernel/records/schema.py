@@ -211,9 +211,15 @@ class Schema(Generic[M]):
             raise ValueError(f"{self.collection} has no field {name!r}")
 
     def require_value(self, name: str, value: object) -> None:
-        """Raise ValueError if a field of few values never has this one."""
+        """Raise ValueError if a field never has this value: it is not one of few, or a dict where no dict can be."""
         field = self.model.model_fields.get(name)
         choices = () if field is None else _choices_of(field.annotation)
+        is_condition = field is not None and isinstance(value, Mapping) and not _takes_dict(field.annotation)
+        if is_condition:  # as other databases take one: {"gt": 2}
+            raise ValueError(
+                f"{name} of {self.collection} never equals a dict such as {value!r}; give a function that compares: "
+                f"where=lambda one: one.{name} > 2"
+            )
         if choices and value not in choices:
             shown = ", ".join(repr(getattr(one, "value", one)) for one in choices)
             raise ValueError(f"{name} of {self.collection} is one of {shown}, and not {value!r}")
@@ -268,7 +274,7 @@ class Schema(Generic[M]):
     def require_model(self, record: object, id: str = "") -> None:
         """Raise InvalidRecordError for what is no record of the model."""
         if not isinstance(record, self.model):
-            name = id or str(getattr(record, self.key, ""))
+            name = id or str(_value_of(record, self.key))
             reason = f"it is of the type {type(record).__name__}, and must be a {self.model.__name__}"
             raise InvalidRecordError(self.collection, name, reason)
 
@@ -541,6 +547,28 @@ def describe(error: ValidationError) -> str:
 
 def _name_of(validate: Validator) -> str:
     return getattr(validate, "__name__", type(validate).__name__)
+
+
+def _value_of(record: object, key: str) -> object:
+    return cast("dict[str, object]", record).get(key, "") if isinstance(record, dict) else getattr(record, key, "")
+
+
+def _takes_dict(kind: object) -> bool:
+    """Whether a field of this type may equal a dict; also where its type does not say."""
+    origin = get_origin(kind)
+    if origin is Literal or kind is None:
+        return False
+    if origin is Annotated:
+        return _takes_dict(get_args(kind)[0])
+    if origin in (Union, UnionType):
+        return any(map(_takes_dict, get_args(kind)))
+    one = kind if origin is None else origin
+    if one is Any or not isinstance(one, type):
+        return True
+    try:
+        return issubclass(one, Mapping) or issubclass(dict, one)
+    except TypeError:  # a protocol, which does not say
+        return True
 
 
 def _choices_of(kind: object) -> tuple[object, ...]:

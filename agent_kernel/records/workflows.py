@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 import glob
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
@@ -157,6 +157,13 @@ class Workflows:
         return self.records[id]
 
     get = __getitem__
+
+    def __iter__(self) -> Iterator[Workflow]:
+        """As `list` has them."""
+        return iter(self.list())
+
+    def __contains__(self, one: object) -> bool:
+        return (one.id if isinstance(one, Workflow) else one) in self.records
 
     def start(
         self,
