@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import RecordAccessError as RecordAccessError
     from agent_kernel.errors import RecordError as RecordError
     from agent_kernel.errors import RecordNotFoundError as RecordNotFoundError
+    from agent_kernel.errors import RecordStateError as RecordStateError
     from agent_kernel.errors import RefExistsError as RefExistsError
     from agent_kernel.errors import RefNotFoundError as RefNotFoundError
     from agent_kernel.errors import RequestError as RequestError
@@ -174,6 +175,7 @@ __all__ = [
     "RecordAccessError",
     "RecordError",
     "RecordNotFoundError",
+    "RecordStateError",
     "Records",
     "RefExistsError",
     "RefNotFoundError",

@@ -24,8 +24,9 @@ import msgspec
 
 from agent_kernel.agents import messages
 from agent_kernel.agents.execution import BoundedText, PlainExecutor, Status, make_outputs, own_traceback
-from agent_kernel.errors import NameNotFoundError, StepBusyError
+from agent_kernel.errors import LoadError, LostValueError, NameNotFoundError, StepBusyError
 from agent_kernel.repository import Change, Commit, Unsaved, hex_of, short
+from agent_kernel.session.calls import report_for_programs, text_for_programs
 from agent_kernel.session.history import title
 from agent_kernel.session.session import Session
 from agent_kernel.session.snapshot import close_names
@@ -57,7 +58,7 @@ class Ran(msgspec.Struct, frozen=True):
         output: what it printed. Of a long text the middle is left out, and a line says how much that is.
         result: the `repr` of its last expression. None: it has no value, or the value is None.
         error: the traceback, from the code's own lines on. None: it ran to its end.
-        number: of the run in this process. Remedies name it as `cell [3]`.
+        number: of the run in this process. Remedies name it: `the code of run 3`.
         notes: what else to know: that it went to a new branch, that the store has become large.
     """
 
@@ -145,8 +146,9 @@ class Namespace(Versioned):
                 if os.getpid() != self._process:  # whatever a fork of the code came to, it must not commit
                     os._exit(1)
                 outputs = make_outputs(executor.full_output()) if result is not None else None
-                report = self.session.end_cell(error=error, outputs=outputs)
+                ended = self.session.end_cell(error=error, outputs=outputs)
             assert result is not None
+            report = None if ended is None else report_for_programs(ended)
             head = self.session.head
             return Ran(
                 commit="" if head is None else hex_of(head),
@@ -299,6 +301,8 @@ class NamespaceExecutor(PlainExecutor):
 
     def _show_error(self, error: BaseException, filename: str, output: BoundedText) -> None:
         text = own_traceback(error, filename)
+        if isinstance(error, LostValueError | LoadError):
+            text = text.replace(str(error), text_for_programs(str(error)))
         if isinstance(error, SystemExit):
             text += "The code asked to end the process. Only this run has ended: the variables are all here.\n"
         elif isinstance(error, NameError) and error.name == "__file__":
@@ -480,16 +484,19 @@ _MOST_CHARS: Final = 300  # of such a line
 
 
 def _describe_restart(session: Session, report: Report | None) -> str:
-    lines = list(session.notes)
+    lines = list(map(text_for_programs, session.notes))
     if session.head is None or report is None:
         return "\n".join([*lines, "Nothing was stored here before: there are no variables yet."])
     commit = session.repo.commit_at(session.head)
-    missing = _by_name(report.unsaved)
+    missing = _by_name(report_for_programs(report).unsaved)
     back = sorted(name for name in session.workspace.bindings.names(session.namespace) if name not in missing)
     where = f"branch {session.branch}" if session.branch else "a past state"
     came = f"{_count(back)} came back: {_list_names(back)}" if back else "no variable came back"
     lines.append(f"This is a new process. Of {where} at {short(session.head)}, {came}.")
-    lines.append(f"The last run there ({_age(commit)}): {messages.cut(title(commit), _MOST_CHARS)} ({commit.status}).")
+    what = "run" if commit.cell is not None else "commit"
+    lines.append(
+        f"The last {what} there ({_age(commit)}): {messages.cut(title(commit), _MOST_CHARS)} ({commit.status})."
+    )
     if missing:
         lines += _describe_missing(_each(missing))
     lines.append("Threads, open connections and running programs of before are gone. Files are as they are now.")

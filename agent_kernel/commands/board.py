@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from agent_kernel.records import Change, Records
+    from agent_kernel.records.agent_states import AgentRecord
     from agent_kernel.records.knowledge import Source
     from agent_kernel.records.teams import Team
     from agent_kernel.records.tools import ToolRun
@@ -323,6 +324,11 @@ def _tasks(sight: _Sight) -> _Part:
     return _Part("In progress", columns, tuple(rows), len(found), frozenset({3}), ranks={2: 2})
 
 
+def _error_of(agent: AgentRecord) -> str:
+    """Its last error, until it does well again."""
+    return agent.last_error if agent.status in ("failed", "recovering") else ""
+
+
 def _agents(sight: _Sight) -> _Part:
     found: list[tuple[str, str, str, str, float]] = [
         (member.agent, team.id, member.status, member.current_task, member.seen_s)
@@ -330,7 +336,7 @@ def _agents(sight: _Sight) -> _Part:
         for member in team.members.values()
     ]
     agents = sight.repo.agents.list()
-    found += [(one.id, "", one.status, one.task or one.last_error, one.updated_s) for one in agents]
+    found += [(one.id, "", one.status, one.task or _error_of(one), one.updated_s) for one in agents]
     found.sort(key=lambda one: one[2] not in _AT_WORK)
     rows: list[_Row] = []
     for agent, team, status, task, seen_s in found[: sight.most]:

@@ -253,7 +253,9 @@ class Differences(Result):
     def outline(self) -> Differences:
         old = None if self.old is None else (self.old[0], describe.without_code(self.old[1]))
         new = self.new[0], describe.without_code(self.new[1])
-        return replace(self, old=old, new=new, rows=tuple(row.outline() for row in self.rows), records=_how_many(self.records))
+        return replace(
+            self, old=old, new=new, rows=tuple(row.outline() for row in self.rows), records=_how_many(self.records)
+        )
 
     def blocks(self) -> Sequence[Block]:
         head = [Line(text, style="strong") for text in _heads(self.old, self.new, self.sides)]

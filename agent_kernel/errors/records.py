@@ -37,17 +37,27 @@ class InvalidRecordError(RecordError, ValueError):
         return f"{self._what} is not valid: {self.reason}"
 
 
+class RecordStateError(InvalidRecordError):
+    """The record is sound, but cannot be used in this way as it stands now. `reason` says what to do."""
+
+    def __str__(self) -> str:
+        return f"{self._what}: {self.reason}"
+
+
 class TransitionError(RecordError, ValueError):
     """The status may not change in this way."""
 
     old: str | None  # None: there was none, as the record is new
     new: str
     allowed: tuple[str, ...] = ()
+    way: str = ""  # the calls that lead on, where they are known
 
     def __str__(self) -> str:
         if self.old is None:
             first = f"only {', '.join(self.allowed)} can be first" if self.allowed else "nothing can be first"
             return f"{self._what} cannot begin with {self.new}: {first}"
+        if self.way:
+            return f"{self._what} cannot go from {self.old} to {self.new}: {self.way}"
         after = f"only {', '.join(self.allowed)} can follow" if self.allowed else "nothing can follow it"
         return f"{self._what} cannot go from {self.old} to {self.new}: {after}"
 
@@ -88,7 +98,7 @@ class SealedRecordError(RecordError):
         return (
             f"{self._what} cannot be decrypted with this key"
             if self.has_key
-            else f"{self._what} is encrypted: open its collection with the key"
+            else f"{self._what} is encrypted: open its collection with the key (secret=…)"
         )
 
 

@@ -52,6 +52,11 @@ __all__ = ["AgentKernelDb"]
 
 T = TypeVar("T")
 
+_TRACES: Final = (
+    *("upsert_trace", "get_trace", "get_traces", "get_trace_stats"),
+    *("create_span", "create_spans", "get_span", "get_spans", "get_span_stats"),
+)
+
 _TOGETHER: Final = 16  # runs that are read at once
 _ACTIVE: Final = ("PENDING", "RUNNING", "PAUSED")  # a run that is not over
 _MAY_CANCEL: Final = ("PENDING", "RUNNING")
@@ -599,6 +604,19 @@ _TYPES: Final = (
     (TeamSession, SessionType.TEAM),
     (WorkflowSession, SessionType.WORKFLOW),
 )
+
+
+def _without_traces(name: str) -> Callable[..., Any]:
+    def refuse(*args: object, **kwargs: object) -> Any:
+        raise NotImplementedError(f"AgentKernelDb keeps no traces: give agno a database of its own for them ({name})")
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = "Raises: NotImplementedError: traces are not kept here."
+    return refuse
+
+
+for _name in _TRACES:
+    setattr(AgentKernelDb, _name, _without_traces(_name))
 
 
 def _typed(session: Session) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import builtins
 import glob
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, ParamSpec, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -121,6 +121,13 @@ class Agents:
     def __getitem__(self, agent: object) -> AgentRecord:
         """How an agent is. Raises: RecordNotFoundError: nobody said anything of it."""
         return self.records[_name_of(agent)]
+
+    def __iter__(self) -> Iterator[AgentRecord]:
+        """As `list` has them."""
+        return iter(self.list())
+
+    def __contains__(self, agent: object) -> bool:
+        return (agent.id if isinstance(agent, AgentRecord) else agent) in self.records
 
     def list(self) -> list[AgentRecord]:
         """How all agents are."""

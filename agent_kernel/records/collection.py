@@ -224,12 +224,14 @@ class Records(Mapping[str, M]):
             user: only theirs.
 
         Raises:
-            ValueError: the model has no such field, a field of few values never has that one, or the limit is no number of records.
-            TypeError: the pattern is no text, or values of the field have no order.
+            TypeError: the pattern is no text, values of the field have no order, `where` is neither a mapping nor a function, or
+                `order` neither a field nor a function.
+            ValueError: the model has no such field, a field never has that value, or the limit is no number of records.
         """
         if limit is not None and (type(limit) is not int or limit < 0):
             raise ValueError(f"limit is a number of records, and not {limit!r}")
         require_text(pattern, "a pattern")
+        _require_search(where, order)
         named: list[str] = [] if where is None or callable(where) else [*where]
         if isinstance(order, str):
             named.append(order.removeprefix("-"))
@@ -882,6 +884,16 @@ def _sort(records: list[M], field: str, *, is_reverse: bool) -> None:
         raise TypeError(f"records cannot be ordered by {field!r}: {error}") from error
 
 
+def _require_search(where: object, order: object) -> None:
+    if where is not None and not callable(where) and not isinstance(where, Mapping):
+        raise TypeError(f"where is a mapping of fields to values, or a function, not {where!r}")
+    if order is not None and not callable(order) and not isinstance(order, str):
+        raise TypeError(
+            f"order is a field, '-' and a field, or a function, not {order!r}; for several fields give a function that "
+            "returns a tuple"
+        )
+
+
 def _compiled(where: Where | None) -> Callable[[Any], object]:
     if where is None:
         return lambda record: True
@@ -932,10 +944,19 @@ class _Transaction:
             if sum(bool(one.new) for _, one in self.edits) > 1 or (
                 self._of is not None and edit.new and edit is not self._of
             ):
-                raise ValueError(
-                    "one transaction changes records of the branch, or those beside all branches, and not both"
-                )
+                raise self._refusal()
         return result
+
+    def _refusal(self) -> ValueError:
+        places: dict[str, set[str]] = {}
+        for line, edit in self.edits:
+            names = {key.partition("\0")[0] for key in edit.new}
+            if names:
+                places.setdefault(_describe_line(line), set()).update(names)
+        parts = [f"{', '.join(sorted(names))} {place}" for place, names in places.items()]
+        what = f"both {' and '.join(parts)}" if len(parts) > 1 else f"{parts[0]} within a change of other records"
+        remedy = "use two transactions, or open one of them on the other's plane (plane=…)"
+        return ValueError(f"one transaction cannot change {what}; {remedy}")
 
     def run(self, line: Line, act: Callable[[], T], message: str) -> T:
         self.message = self.message or message
@@ -967,6 +988,12 @@ class _Transaction:
         except BaseException:
             edit.new, edit.index = before
             raise
+
+
+def _describe_line(line: Line) -> str:
+    if not isinstance(line, BranchLine):
+        return "beside all branches"
+    return f"of the branch {line.branch}"
 
 
 def _is_same_line(one: Line, other: Line) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import glob
 import random
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeAlias, cast
 
@@ -22,6 +22,7 @@ from agent_kernel.errors import (
     InvalidRecordError,
     RecordError,
     RecordNotFoundError,
+    RecordStateError,
     StaleRecordError,
     TransitionError,
 )
@@ -39,7 +40,7 @@ from agent_kernel.records.documents import as_document, is_alive, new_id, now_s,
 from agent_kernel.records.schema import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Generator
 
     from agent_kernel.repository import Repository
 
@@ -183,6 +184,13 @@ class Queue:
         """A task. Raises: RecordNotFoundError: no task has this id."""
         return self._as_it_is(self.tasks[self._id(id)])
 
+    def __iter__(self) -> Iterator[Task]:
+        """Its tasks, as `find` lists them."""
+        return iter(self.find())
+
+    def __contains__(self, task: object) -> bool:
+        return isinstance(task, Task | str) and self._id(task) in self.tasks
+
     def _id(self, task: Task | str) -> str:
         if not isinstance(task, Task | str):  # pyright: ignore[reportUnnecessaryIsInstance]  # who calls may not check types
             raise TypeError(f"a task is given as itself or by its id, not as {task!r}")
@@ -215,9 +223,12 @@ class Queue:
 
         Raises:
             RecordNotFoundError: it is to come after a task that is not there.
-            StaleRecordError: there is a task of this id. TypeError, ValueError: a number makes no sense.
+            StaleRecordError: there is a task of this id. TypeError: `args` is not a mapping. TypeError, ValueError: a number
+                makes no sense.
         """
         require_whole(priority, "priority")
+        if args is not None and not isinstance(args, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"args is a mapping of names to values, not {args!r}")
         delay_s = seconds(after, "after") if isinstance(after, int | float) else 0.0
         not_negative(retries, "retries")
         seconds(backoff_s, "backoff_s")
@@ -289,7 +300,7 @@ class Queue:
         """Give a pending task to an agent. Without a lease it is that agent's until somebody says otherwise.
 
         Raises:
-            TransitionError: it is not pending. InvalidRecordError: it waits for another task.
+            TransitionError: it is not pending. RecordStateError: it waits for another task.
         """
         id = self._id(task)
         seconds(lease_s, "lease_s")
@@ -298,7 +309,8 @@ class Queue:
         except _Taken:
             found = self.tasks.require(id)
             if found.waits_for:
-                raise InvalidRecordError(Task.collection, id, f"it waits for {found.waits_for}") from None
+                reason = f"it waits for {found.waits_for}; assign it when that one is completed"
+                raise RecordStateError(Task.collection, id, reason) from None
             after = Task.transitions[found.status]
             raise TransitionError(Task.collection, id, found.status, "in_progress", after) from None
 

@@ -234,9 +234,19 @@ class Schema(Generic[M]):
             raise ValueError(f"{self.collection} has no field {name!r}")
 
     def require_value(self, name: str, value: object) -> object:
-        """The value as the field has it: of an enum its member. Raises ValueError if a field of few values never has this one."""
+        """The value as the field has it: of an enum its member.
+
+        Raises:
+            ValueError: a field never has this value: it is not one of few, or a dict where no dict can be.
+        """
         field = self.model.model_fields.get(name)
         choices = () if field is None else _choices_of(field.annotation)
+        is_condition = field is not None and isinstance(value, Mapping) and not _takes_dict(field.annotation)
+        if is_condition:  # as other databases take one: {"gt": 2}
+            raise ValueError(
+                f"{name} of {self.collection} never equals a dict such as {value!r}; give a function that compares: "
+                f"where=lambda one: one.{name} > 2"
+            )
         if not choices or value in choices:
             return value
         for one in choices:
@@ -295,7 +305,7 @@ class Schema(Generic[M]):
     def require_model(self, record: object, id: str = "") -> None:
         """Raise InvalidRecordError for what is no record of the model."""
         if not isinstance(record, self.model):
-            name = id or str(getattr(record, self.key, ""))
+            name = id or str(_value_of(record, self.key))
             reason = f"it is of the type {type(record).__name__}, and must be a {self.model.__name__}"
             raise InvalidRecordError(self.collection, name, reason)
 
@@ -608,6 +618,28 @@ def reason_of(error: Exception, name: str) -> str:
     if text and isinstance(error, ValueError | TypeError | AttributeError | AssertionError):
         return text
     return f"{name} raised {type(error).__name__}" + (f": {text}" if text else "")
+
+
+def _value_of(record: object, key: str) -> object:
+    return cast("dict[str, object]", record).get(key, "") if isinstance(record, dict) else getattr(record, key, "")
+
+
+def _takes_dict(kind: object) -> bool:
+    """Whether a field of this type may equal a dict; also where its type does not say."""
+    origin = get_origin(kind)
+    if origin is Literal or kind is None:
+        return False
+    if origin is Annotated:
+        return _takes_dict(get_args(kind)[0])
+    if origin in (Union, UnionType):
+        return any(map(_takes_dict, get_args(kind)))
+    one = kind if origin is None else origin
+    if one is Any or not isinstance(one, type):
+        return True
+    try:
+        return issubclass(one, Mapping) or issubclass(dict, one)
+    except TypeError:  # a protocol, which does not say
+        return True
 
 
 def _choices_of(kind: object) -> tuple[object, ...]:

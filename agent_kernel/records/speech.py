@@ -99,6 +99,13 @@ class Speech:
         """A session. Raises: RecordNotFoundError: no session has this id."""
         return SpeechSession(self, self.records[id].id)
 
+    def __iter__(self) -> Iterator[SpeechSession]:
+        """All sessions, also those that are over."""
+        return (SpeechSession(self, id) for id in self.records)
+
+    def __contains__(self, one: object) -> bool:
+        return (one.id if isinstance(one, SpeechSession | SpeechRecord) else one) in self.records
+
     def open(
         self, kind: Kind = "conversation", mode: StreamingMode = "streaming", config: dict[str, Any] | None = None
     ) -> SpeechSession:

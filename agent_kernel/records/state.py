@@ -692,6 +692,11 @@ class State:
         Raises:
             IndexError: there are not so many checkpoints. TransitionError: a value may not follow the present one. Nothing was changed.
         """
+        if isinstance(steps, bool) or not isinstance(steps, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(
+                f"steps is a whole number of checkpoints to go back, not {steps!r}; checkpoints() lists the labels by number, "
+                "and values_at(number) returns the values of one"
+            )
         if not_negative(steps, "steps") < 1:
             raise ValueError("steps is 1 or more, not 0")
 

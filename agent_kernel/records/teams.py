@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, Field
@@ -72,6 +72,13 @@ class Teams:
         return self.records[name]
 
     get = __getitem__
+
+    def __iter__(self) -> Iterator[Team]:
+        """As `list` has them."""
+        return iter(self.list())
+
+    def __contains__(self, one: object) -> bool:
+        return (one.id if isinstance(one, Team) else one) in self.records
 
     def list(self) -> list[Team]:
         """All teams."""

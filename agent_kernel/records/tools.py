@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, ParamS
 
 import msgspec
 
-from agent_kernel.errors import InvalidRecordError, RecordError, RecordNotFoundError, StoreUnavailableError
+from agent_kernel.errors import RecordError, RecordNotFoundError, RecordStateError, StoreUnavailableError
 from agent_kernel.records.checks import not_negative, seconds
 from agent_kernel.records.collection import Records, together
 from agent_kernel.records.documents import as_document, is_alive, is_plain, new_id, now_s, this_process
@@ -257,7 +257,7 @@ class Tools:
             state: the state that it was called with, where that is neither the tool's nor that of all tools.
 
         Raises:
-            RecordNotFoundError: this process has no tool of its name. InvalidRecordError: it does not wait, its arguments
+            RecordNotFoundError: this process has no tool of its name. RecordStateError: it does not wait, its arguments
                 are recorded as text, or it was called with another state. What the tool raises is raised too.
         """
         found = self.records[run if isinstance(run, str) else run.id]
@@ -343,10 +343,11 @@ class Tool(Generic[P, R]):
     def again(self, run: ToolRun, state: object = None) -> Any:
         """See `Tools.retry`."""
         if run.note.startswith(_ARGUMENTS):
-            raise InvalidRecordError(ToolRun.collection, run.id, "its arguments are recorded as text")
+            reason = "its arguments are recorded as text, which the tool cannot take; call the tool again"
+            raise RecordStateError(ToolRun.collection, run.id, reason)
         if self.takes_state and _address_of(self._state_for(state)) != run.state:
             whose = f"the state {run.state}" if run.state else "a state that is in no store"
-            raise InvalidRecordError(
+            raise RecordStateError(
                 ToolRun.collection, run.id, f"it was called with {whose}: retry(…, state=…) takes it"
             )
         return self._start(cast("dict[str, Any]", run.arguments), run, state)
@@ -485,7 +486,7 @@ class _Call:
 
         def go_on(now: ToolRun) -> ToolRun:
             if now.status != "waiting" or now.attempts != self._run.attempts:
-                raise InvalidRecordError(
+                raise RecordStateError(
                     ToolRun.collection, now.id, f"it is {now.status}, and does not wait to be tried again"
                 )
             return now.model_copy(update=fields)

@@ -10,13 +10,19 @@ from __future__ import annotations
 import builtins
 import glob
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, Field
 
-from agent_kernel.errors import InvalidRecordError, RecordNotFoundError, StaleRecordError, TransitionError
+from agent_kernel.errors import (
+    InvalidRecordError,
+    RecordNotFoundError,
+    RecordStateError,
+    StaleRecordError,
+    TransitionError,
+)
 from agent_kernel.records.checks import not_negative, texts
 from agent_kernel.records.collection import Records, together
 from agent_kernel.records.documents import as_document, first_free, is_alive, now_s, this_process
@@ -87,12 +93,12 @@ class Workflow(Record):
         return Progress(current=sum(step.status in _DONE for step in self.steps), total=len(self.steps))
 
     def step(self, name: str) -> Step:
-        """A step. Raises: InvalidRecordError: no step has this name."""
+        """A step. Raises: RecordStateError: no step has this name."""
         for step in self.steps:
             if step.name == name:
                 return step
         known = ", ".join(step.name for step in self.steps) or "none yet"
-        raise InvalidRecordError(self.collection, self.id, f"it has no step {name!r} (its steps: {known})")
+        raise RecordStateError(self.collection, self.id, f"it has no step {name!r} (its steps: {known})")
 
     @property
     def next_step(self) -> Step | None:
@@ -151,6 +157,13 @@ class Workflows:
         return self.records[id]
 
     get = __getitem__
+
+    def __iter__(self) -> Iterator[Workflow]:
+        """As `list` has them."""
+        return iter(self.list())
+
+    def __contains__(self, one: object) -> bool:
+        return (one.id if isinstance(one, Workflow) else one) in self.records
 
     def start(
         self,
@@ -211,8 +224,8 @@ class Workflows:
         interrupt pauses the workflow instead. While it is paused, or over, no step begins.
 
         Raises:
-            TransitionError: the workflow does not run. InvalidRecordError: it has no such step, or another living process
-                or thread is at it.
+            TransitionError: the workflow does not run. RecordStateError: it has no such step, the step is done, or
+                another living process or thread is at it.
         """
         mine = (hash(self.repo.store.url), id, name, now_s())
         _AT_WORK.add(mine)
@@ -239,17 +252,16 @@ class Workflows:
             if flow.status == "FAILED":  # trying a step again lets it go on
                 flow.status, flow.reason = "RUNNING", ""
             if flow.status != "RUNNING":
-                after = Workflow.transitions[flow.status]
-                raise TransitionError(Workflow.collection, id, flow.status, f"step {name}", after)
+                raise _refusal(flow, f"step {name}")
             if flow.is_open and all(step.name != name for step in flow.steps):
                 flow.steps.append(Step(name=name))
             step = flow.step(name)
             if step.status in _DONE:
-                raise InvalidRecordError(Workflow.collection, id, f"its step {name} is done: retry() takes it back")
+                raise _not_now(id, f"its step {name} is done; retry({id!r}, {name!r}) takes it back")
             if step.status == "RUNNING" and step.process != process and is_alive(step.process, self.repo):
-                raise InvalidRecordError(Workflow.collection, id, f"another process is at its step {name}")
+                raise _not_now(id, f"another process is at its step {name}; wait until it ends, or dies")
             if step.status == "RUNNING" and (store, id, name, step.started_s) in _AT_WORK:
-                raise InvalidRecordError(Workflow.collection, id, f"this process is at its step {name} already")
+                raise _not_now(id, f"this process is at its step {name} already; enter it once, and wait until it ends")
             step.status, step.process, step.started_s, step.error = "RUNNING", process, began_s, ""
             step.attempts += 1
 
@@ -277,10 +289,11 @@ class Workflows:
         together(self.records, store, f"workflow {id}: {name} {'failed' if error else 'completed'}")
 
     def fail(self, id: str, step: str, error: str) -> Workflow:
-        """Say that a step failed, which fails the workflow."""
+        """Say that a step failed, which fails the workflow. Raises: TransitionError: it does not run."""
 
         def fail(flow: Workflow) -> None:
             found = flow.step(step)
+            _require_next(flow, "FAILED")
             found.status, found.error, found.process = "FAILED", error, ""
             flow.status, flow.reason = "FAILED", f"{step}: {error}"
 
@@ -290,16 +303,16 @@ class Workflows:
         """Take back a step, by default the one that failed, so that it can be done again. The workflow runs on.
 
         Raises:
-            TransitionError: the workflow is paused, waits or is cancelled: `resume` goes on. InvalidRecordError: no step failed,
+            TransitionError: the workflow is paused, waits or is cancelled: `resume` comes first. RecordStateError: no step failed,
                 or it has no such step.
         """
 
         def again(flow: Workflow) -> None:
             if flow.status in ("PAUSED", "WAITING", "CANCELLED"):
-                raise TransitionError(Workflow.collection, id, flow.status, "RUNNING by retry")
+                raise _refusal(flow, "RUNNING by retry")
             failed = step or next((one.name for one in flow.steps if one.status == "FAILED"), "")
             if not failed and flow.status != "FAILED":
-                raise InvalidRecordError(Workflow.collection, id, "none of its steps failed: name the one to take back")
+                raise _not_now(id, f"none of its steps failed; name the one to take back: retry({id!r}, step)")
             if failed:
                 found = flow.step(failed)
                 found.status, found.error, found.result = "PENDING", "", None
@@ -308,7 +321,7 @@ class Workflows:
         return self.records.update(id, again)
 
     def skip(self, id: str, step: str) -> Workflow:
-        """Leave a step out. It counts as done."""
+        """Leave a step out. It counts as done. Raises: RecordStateError: the workflow has no such step."""
 
         def skip(flow: Workflow) -> None:
             flow.step(step).status = "SKIPPED"
@@ -335,7 +348,11 @@ class Workflows:
         return self._to(id, "COMPLETED", "")
 
     def _to(self, id: str, status: Status, reason: str) -> Workflow:
-        return self.records.update(id, status=status, reason=reason)
+        def go(flow: Workflow) -> None:
+            _require_next(flow, status)
+            flow.status, flow.reason = status, reason
+
+        return self.records.update(id, go)
 
     def resume(self, id: str, at: str | int | None = None) -> Workflow:
         """Let a workflow go on. If all of its steps are done, it is completed.
@@ -361,7 +378,7 @@ class Workflows:
     def _change(self, id: str, change: Callable[[Workflow], None], *, over: bool) -> Workflow:
         def go_on(flow: Workflow) -> None:
             if flow.status in ("COMPLETED", "CANCELLED") and not over:
-                raise TransitionError(Workflow.collection, id, flow.status, "RUNNING")
+                raise _refusal(flow, "RUNNING")
             change(flow)
             flow.status, flow.reason = "RUNNING", ""
 
@@ -397,6 +414,34 @@ class Workflows:
             if at == "latest" or at in (point.number, point.id, point.name):
                 return point
         raise RecordNotFoundError("checkpoint", str(at), f"of workflow {id!r}")
+
+
+def _not_now(id: str, reason: str) -> RecordStateError:
+    return RecordStateError(Workflow.collection, id, reason)
+
+
+def _require_next(flow: Workflow, status: Status) -> None:
+    if status not in (flow.status, *Workflow.transitions[flow.status]):
+        raise _refusal(flow, status)
+
+
+def _refusal(flow: Workflow, new: str) -> TransitionError:
+    return TransitionError(
+        Workflow.collection, flow.id, flow.status, new, Workflow.transitions[flow.status], _way_on(flow)
+    )
+
+
+def _way_on(flow: Workflow) -> str:
+    """The calls that lead on from its status."""
+    back = "resume(at=…) goes back to a checkpoint" if flow.checkpoints else ""
+    return {
+        "PENDING": "resume() it first",
+        "PAUSED": "resume() it first",
+        "WAITING": "resume() it first",
+        "FAILED": "retry() the step that failed, or resume() it, first",
+        "CANCELLED": back or "it has no checkpoint to resume at; start() another workflow",
+        "COMPLETED": "; ".join(filter(None, ("retry() takes back a step that you name", back))),
+    }.get(flow.status, "")
 
 
 def _is_done(flow: Workflow) -> bool:

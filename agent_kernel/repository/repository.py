@@ -322,7 +322,12 @@ class Repository:
         limit: int | None = None,
         first_parent: bool = False,
     ) -> Iterator[tuple[ObjectId, Commit]]:
-        """The commits that a revision, or several ids, reach, newest first; raises as `resolve`."""
+        """The commits that a revision, or several ids, reach, newest first; raises as `resolve`.
+
+        Where nothing is committed yet, the log of HEAD is empty.
+        """
+        if start == "HEAD" and self.head().commit is None:
+            return iter(())
         starts = [self._id_of(start)] if isinstance(start, str | bytes) else start
         return islice(self.history.walk(starts, first_parent=first_parent), limit)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from agent_kernel.errors import LoadError
 from agent_kernel.repository import Author, Commit, NameDiff, ObjectId
+from agent_kernel.session.calls import report_for_programs, text_for_programs
 from agent_kernel.session.session import Session
 from agent_kernel.session.snapshot import Repository
 from agent_kernel.values.surface import load_failure_of
@@ -82,7 +83,7 @@ class Versioned(Live):
         super().__init__()
         self._open(repo, branch, author)
         for note in self.session.notes:
-            warnings.warn(note, stacklevel=2)
+            warnings.warn(text_for_programs(note), stacklevel=2)
 
     def _open(self, repo: Repository | Path | str, branch: str | None, author: Author | None) -> Report | None:
         """Bind the namespace, and bring the branch's last state back; None: it has no state yet."""
@@ -103,7 +104,7 @@ class Versioned(Live):
         value = super().__getitem__(name)
         failed = load_failure_of(value)
         if failed is not None:
-            raise LoadError((name,), failed.reason, way=failed.remedy)
+            raise LoadError((name,), failed.reason, way=text_for_programs(failed.remedy))
         return value
 
     def __repr__(self) -> str:
@@ -112,7 +113,7 @@ class Versioned(Live):
 
     def commit(self, message: str = "") -> Report:
         """Save what changed since the last commit, however it changed."""
-        return self.session.commit(message, full=True)
+        return report_for_programs(self.session.commit(message, full=True))
 
     def checkout(self, rev: str | None = None, *, partial: bool = False) -> Report:
         """Load the state at a commit; without one, the branch's last.
@@ -120,19 +121,19 @@ class Versioned(Live):
         Args:
             partial: go on without what cannot be loaded; otherwise a LoadError names it, and nothing is changed.
         """
-        return self.session.checkout(rev, partial=partial)
+        return report_for_programs(self.session.checkout(rev, partial=partial))
 
     def rollback(self, rev: str, *, partial: bool = False) -> Report:
         """Commit the state that an older commit had. `partial`: as for `checkout`."""
-        return self.session.rollback(rev, partial=partial)
+        return report_for_programs(self.session.rollback(rev, partial=partial))
 
     def undo(self, *, partial: bool = False) -> Report:
         """Reverse the last operation of this object. `partial`: as for `checkout`."""
-        return self.session.undo(partial=partial)
+        return report_for_programs(self.session.undo(partial=partial))
 
     def redo(self, *, partial: bool = False) -> Report:
         """Do again what was undone. `partial`: as for `checkout`."""
-        return self.session.redo(partial=partial)
+        return report_for_programs(self.session.redo(partial=partial))
 
     def at(self, rev: str = "HEAD") -> Snapshot:
         """A past state to look at."""

@@ -164,6 +164,18 @@ def test_a_task_whose_lease_ended_is_shown_as_pending(repo: ak.Repository) -> No
     assert "tasks" not in shown
 
 
+def test_an_agent_that_did_well_after_an_error_does_not_show_the_error_as_its_task(repo: ak.Repository) -> None:
+    supervised = repo.agents.supervise("z", attempts=0)
+    with pytest.raises(ZeroDivisionError):
+        supervised.run(lambda: 1 / 0)
+    assert "ZeroDivisionError: division by zero" in board(repo).to_text()
+    supervised.run(lambda: 1)
+    assert "ZeroDivisionError" not in board(repo).to_text()
+    (line,) = board(repo, "--json").to_json()["agents"]
+    assert (line["status"], line["task"]) == ("idle", "")
+    assert supervised.stats().last_error == "ZeroDivisionError: division by zero"
+
+
 def test_more_than_a_few_lines_are_counted(repo: ak.Repository) -> None:
     for number in range(5):
         repo.workflows.start(f"w{number}", ["a"])

@@ -611,3 +611,9 @@ def test_storing_a_session_costs_what_is_new_in_it(tmp_path: Path) -> None:
             own += len(json.dumps(run.to_dict()))
     taken = (tmp_path / "store" / "data.mdb").stat().st_blocks * 512
     assert taken <= 1.2 * own
+
+
+def test_a_trace_is_refused_with_a_line_that_says_where_it_belongs(db: AgentKernelDb) -> None:
+    for name in ("upsert_trace", "get_trace", "get_traces", "create_span", "get_spans", "get_span_stats"):
+        with pytest.raises(NotImplementedError, match=rf"^AgentKernelDb keeps no traces: .*\({name}\)$"):
+            getattr(db, name)()

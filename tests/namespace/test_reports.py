@@ -116,7 +116,7 @@ def test_a_new_process_tells_the_model_what_came_back_and_what_did_not(reopen: R
     assert told[0].startswith("This is a new process. Of branch main at ")
     assert told[0].endswith("2 variables came back: json, rows.")
     assert told[1].endswith("rows = [1, 2] (ok).")
-    assert told[2].startswith("Not back: gen (generator): a generator cannot be saved; run the cell of ")
+    assert told[2].startswith("Not back: gen (generator): a generator cannot be saved; run the code of ")
     assert len(told) == 4
     assert "Files are as they are now" in told[3]  # PrimeIntellect-ai/nano-rlm#62: models redid what lay on the disk
 
@@ -158,6 +158,31 @@ def test_opening_runs_no_code_again(reopen: Reopen, tmp_path: Path) -> None:
     assert log.read_text() == "paid\n"
 
 
+def test_what_is_said_fits_who_has_neither_commands_nor_cells(tmp_path: Path) -> None:
+    first = Namespace(tmp_path / "state")
+    ran = first.run("gen = (i for i in ())\nkept = [gen]")
+    assert ran.unsaved["gen"].remedy == "run the code of run 1 again to have it back"
+    with Namespace(tmp_path / "state") as second:
+        first.run("y = 1")
+        first.close()
+        second.run("x = 1")
+    with Namespace(tmp_path / "state") as again:
+        assert (
+            "branch main has gone on beside this one: open the store on branch main to go on there" in again.came_back
+        )
+        again.run("next(gen)")
+        said = [again.came_back, again.run("next(gen)").error or ""]
+        assert "could not be saved" in said[1]
+        assert not [text for text in said if "%agent" in text or "cell" in text], said
+
+
+def test_a_change_of_records_is_not_called_a_run(reopen: Reopen) -> None:
+    ns = reopen()
+    ns.run("x = 1")
+    ns.repo.state("a").set("k", 1)
+    assert "The last commit there (moments ago): state of a: set k" in reopen().came_back
+
+
 def test_thousands_of_names_are_told_in_a_few_lines(reopen: Reopen) -> None:
     reopen().run("for at in range(400): globals()[f'name_{at}'] = (i for i in ()) if at % 2 else at")
     told = reopen().came_back
@@ -179,7 +204,12 @@ def test_a_value_that_cannot_be_loaded_is_told_and_kept(reopen: Reopen, tmp_path
     assert "No module named 'gone_library'" in ns.came_back
     ran = ns.run("x + 1")
     assert (ran.result, ran.unsaved) == ("2", {})
-    assert "could not be loaded" in (ns.run("thing.v").error or "")
+    error = ns.run("thing.v").error or ""
+    assert "could not be loaded" in error
+    for said in (ns.came_back, error):
+        assert "when the cause is gone, checkout loads it; " in said
+        assert "checkout loads it; run 1 of " in said
+        assert "%agent" not in said
     ns.run(f"sys.path.insert(0, {str(tmp_path)!r})")
     ns.checkout()
     assert ns.run("thing.v").result == "1"

@@ -48,7 +48,7 @@ def test_code_that_fails_keeps_and_commits_what_it_did_before(ns: Namespace) -> 
 def test_the_text_of_a_run_is_what_a_model_reads(ns: Namespace) -> None:
     lines = str(ns.run("print('seen')\ngen = (i for i in ())\n7")).splitlines()
     assert lines[:2] == ["seen", "7"]
-    assert lines[2].startswith("Not saved: gen (generator): a generator cannot be saved; run cell [1] again")
+    assert lines[2].startswith("Not saved: gen (generator): a generator cannot be saved; run the code of run 1 again")
 
 
 @pytest.mark.parametrize("other", ["None", "io.StringIO()", "sys.stderr"])
@@ -327,12 +327,12 @@ def test_what_cannot_be_saved_says_why_and_does_not_stop_the_rest(tmp_path: Path
         ran = ns.run(code)
         assert set(ran.unsaved) == {"gen", "file"}
         assert ran.unsaved["gen"].reason == "a generator cannot be saved"
-        assert ran.unsaved["gen"].remedy == "run cell [1] again to have it back"
+        assert ran.unsaved["gen"].remedy == "run the code of run 1 again to have it back"
         assert ns.run("rows.append(next(gen))").unsaved.keys() <= {"gen"}
         ns.run("file.close()")
     with Namespace(tmp_path / "state") as ns:
         assert ns["rows"] == [1, 1]
-        assert "Not back: gen (generator): a generator cannot be saved; run the cell of" in ns.came_back
+        assert "Not back: gen (generator): a generator cannot be saved; run the code of" in ns.came_back
         with pytest.raises(LostValueError):
             next(cast("Any", ns["gen"]))
 

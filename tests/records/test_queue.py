@@ -534,3 +534,11 @@ def test_a_task_is_answered_once(memory: ak.Repository) -> None:
     with pytest.raises(ak.TransitionError):
         queue.cancel(other)
     assert queue[other.id].ended_s == ended_s
+
+
+def test_a_task_that_waits_is_not_said_to_be_invalid(memory: ak.Repository) -> None:
+    queue = memory.queue("web")
+    queue.push("first", id="first")
+    queue.push("second", after="first", id="second")
+    with pytest.raises(ak.RecordStateError, match=r"^Task 'web/second': it waits for web/first; assign it when"):
+        queue.assign("second", "ada")

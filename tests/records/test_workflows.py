@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import threading
 from collections.abc import Callable
@@ -132,6 +133,74 @@ def test_seven_statuses_and_their_transitions(memory: ak.Repository) -> None:
         "PAUSED",
         "RUNNING",
     ]
+
+
+def refusal(act: Callable[[], object]) -> str | None:
+    try:
+        act()
+    except ak.TransitionError as error:
+        return str(error)
+    except ak.InvalidRecordError as error:  # a retry of a completed workflow
+        return None if "none of its steps failed" in str(error) else str(error)
+    return None
+
+
+def test_a_refusal_says_which_call_leads_on(memory: ak.Repository) -> None:
+    flows = memory.workflows
+    ways = {
+        "PAUSED": r"resume\(\) it first$",
+        "WAITING": r"resume\(\) it first$",
+        "FAILED": r"retry\(\) the step that failed, or resume\(\) it, first$",
+        "CANCELLED": r"it has no checkpoint to resume at; start\(\) another workflow$",
+        "COMPLETED": r"retry\(\) takes back a step that you name$",
+    }
+    to = {
+        "PAUSED": lambda: flows.pause("w"),
+        "WAITING": lambda: flows.wait("w"),
+        "FAILED": lambda: flows.fail("w", "a", "no"),
+        "CANCELLED": lambda: flows.cancel("w"),
+        "COMPLETED": lambda: flows.complete("w"),
+    }
+    acts: dict[str, Callable[[], object]] = {
+        **to,
+        "RUNNING by retry": lambda: flows.retry("w"),
+        "RUNNING": lambda: flows.resume("w"),
+        "step a": lambda: run_steps(flows, "w", "a"),
+    }
+    refused = dict[str, set[str]]()
+    for status, way in ways.items():
+        for new, act in acts.items():
+            if "w" in flows.records:
+                flows.records.delete("w")
+            flows.start("w", ["a", "b"])
+            to[status]()
+            assert flows["w"].status == status
+            said = refusal(act)
+            if said is not None:
+                assert re.fullmatch(f"Workflow 'w' cannot go from {status} to {new}: {way}", said), said
+                refused.setdefault(status, set()).add(new)
+    assert refused == {
+        "PAUSED": {"WAITING", "FAILED", "COMPLETED", "RUNNING by retry", "step a"},
+        "WAITING": {"COMPLETED", "RUNNING by retry", "step a"},
+        "FAILED": {"PAUSED", "WAITING", "COMPLETED"},
+        "CANCELLED": {"PAUSED", "WAITING", "FAILED", "COMPLETED", "RUNNING by retry", "RUNNING", "step a"},
+        "COMPLETED": {"PAUSED", "WAITING", "FAILED", "CANCELLED", "RUNNING", "step a"},
+    }
+
+
+def test_a_refusal_names_the_checkpoints_where_there_are_some(memory: ak.Repository) -> None:
+    flows = memory.workflows
+    flows.start("w", ["a"])
+    flows.checkpoint("w")
+    flows.cancel("w")
+    with pytest.raises(
+        ak.TransitionError, match=r"from CANCELLED to RUNNING: resume\(at=…\) goes back to a checkpoint$"
+    ):
+        flows.resume("w")
+    flows.resume("w", at=1)
+    run_steps(flows, "w", "a")
+    with pytest.raises(ak.TransitionError, match=r"name; resume\(at=…\) goes back to a checkpoint$"):
+        flows.cancel("w")
 
 
 def test_a_step_that_runs_while_it_is_cancelled_is_recorded_and_starts_nothing(memory: ak.Repository) -> None:
@@ -275,6 +344,28 @@ def test_threads_do_not_do_one_step_at_once(memory: ak.Repository) -> None:
         thread.join()
     assert (began.count("began"), len(began)) == (1, 3)
     assert flows["a"].step("one").attempts == 1
+
+
+def test_what_a_step_cannot_do_now_says_what_to_do_and_calls_nothing_invalid(memory: ak.Repository) -> None:
+    flows = memory.workflows
+    flows.start("k", ["a", "b"])
+
+    def enter_within() -> None:
+        with flows.step("k", "b"):
+            run_steps(flows, "k", "b")
+
+    run_steps(flows, "k", "a")
+    acts: dict[str, Callable[[], object]] = {
+        "its step a is done; retry('k', 'a') takes it back": lambda: run_steps(flows, "k", "a"),
+        "it has no step 'zz' (its steps: a, b)": lambda: run_steps(flows, "k", "zz"),
+        "none of its steps failed; name the one to take back: retry('k', step)": lambda: flows.retry("k"),
+        "this process is at its step b already; enter it once, and wait until it ends": enter_within,
+    }
+    for said, act in acts.items():
+        with pytest.raises(ak.RecordStateError) as found:
+            act()
+        assert str(found.value) == f"Workflow 'k': {said}"
+        assert isinstance(found.value, ak.InvalidRecordError)
 
 
 def test_one_text_is_not_several_steps(memory: ak.Repository) -> None:
