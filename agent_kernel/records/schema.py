@@ -241,8 +241,9 @@ class Schema(Generic[M]):
         """
         field = self.model.model_fields.get(name)
         choices = () if field is None else _choices_of(field.annotation)
-        is_condition = field is not None and isinstance(value, Mapping) and not _takes_dict(field.annotation)
-        if is_condition:  # as other databases take one: {"gt": 2}
+        if (
+            field is not None and _is_dict(value) and not _takes_dict(field.annotation)
+        ):  # as other databases take one: {"gt": 2}
             raise ValueError(
                 f"{name} of {self.collection} never equals a dict such as {value!r}; give a function that compares: "
                 f"where=lambda one: one.{name} > 2"
@@ -622,6 +623,10 @@ def reason_of(error: Exception, name: str) -> str:
 
 def _value_of(record: object, key: str) -> object:
     return cast("dict[str, object]", record).get(key, "") if isinstance(record, dict) else getattr(record, key, "")
+
+
+def _is_dict(value: object) -> bool:
+    return isinstance(value, Mapping)
 
 
 def _takes_dict(kind: object) -> bool:
