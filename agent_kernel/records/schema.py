@@ -242,7 +242,7 @@ class Schema(Generic[M]):
         field = self.model.model_fields.get(name)
         choices = () if field is None else _choices_of(field.annotation)
         if (
-            field is not None and _is_dict(value) and not _takes_dict(field.annotation)
+            field is not None and _is_mapping(value) and not _takes_dict(field.annotation)
         ):  # as other databases take one: {"gt": 2}
             raise ValueError(
                 f"{name} of {self.collection} never equals a dict such as {value!r}; give a function that compares: "
@@ -625,7 +625,7 @@ def _value_of(record: object, key: str) -> object:
     return cast("dict[str, object]", record).get(key, "") if isinstance(record, dict) else getattr(record, key, "")
 
 
-def _is_dict(value: object) -> bool:
+def _is_mapping(value: object) -> bool:
     return isinstance(value, Mapping)
 
 
