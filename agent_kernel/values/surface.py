@@ -388,15 +388,17 @@ def _names_used(self: Any) -> tuple[str, ...]:
     caller whose variables, or whose text at the running instruction, lead to it says which was used.
     """
     frame: FrameType | None = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]  # the caller of `_raise`
+    namespaces: list[dict[str, Any]] = []  # of the code that was called: their names hold the code, not the object
     while frame is not None:
-        names = _names_in(self, frame)
+        names = _names_in(self, frame, namespaces)
         if names:
             return names
+        namespaces.append(frame.f_globals)
         frame = frame.f_back
     return ()
 
 
-def _names_in(self: Any, frame: FrameType) -> tuple[str, ...]:
+def _names_in(self: Any, frame: FrameType, namespaces: list[dict[str, Any]]) -> tuple[str, ...]:
     variables = frame.f_globals
     if str(variables.get("__name__", "")).partition(".")[0] == __name__.partition(".")[0]:
         return ()
@@ -408,7 +410,8 @@ def _names_in(self: Any, frame: FrameType) -> tuple[str, ...]:
         return (*used, *(name for name in bound_names if name not in used))
     if bound_names and not text:
         return tuple(bound_names)
-    holders = [word for word in words if type(variables.get(word)) in _CONTAINERS]
+    containers = [word for word in words if type(variables.get(word)) in _CONTAINERS]
+    holders = [word for word in containers if not any(variables[word] is one for one in namespaces)]
     return (holders[0],) if holders else tuple(bound_names)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent_kernel.errors import LostValueError
 from agent_kernel.repository import Unsaved, short
-from agent_kernel.session import Repository
+from agent_kernel.session import Repository, Versioned
 from agent_kernel.storage import MemoryStore
 from agent_kernel.values.dump import SaveFailure
 from tests.support.notebooks import Notebook, names_changed
@@ -254,3 +255,15 @@ def test_only_names_that_lead_to_what_cannot_be_saved_are_named(made: str, spoil
         assert names(again.checkout().unsaved) == named
         assert names(again.session.status().lost) == named
         assert names(again.run("x = 1; s.append(2)").unsaved) <= named
+
+
+def test_the_dict_in_which_code_runs_is_not_taken_for_the_lost_variable(tmp_path: Path) -> None:
+    with Versioned(tmp_path / "state") as state:
+        state["rows"] = (number for number in range(3))
+        state.commit()
+    with Versioned(tmp_path / "state") as state:
+        variables: dict[str, Any] = {"state": state}
+        caller: dict[str, Any] = {"hello": variables, "code": "next(state['rows'])"}
+        (tmp_path / "caller.py").write_text("exec(code, hello)\n")
+        with pytest.raises(LostValueError, match=r"^'rows' was a generator"):
+            exec(compile("exec(code, hello)\n", str(tmp_path / "caller.py"), "exec"), caller)
