@@ -267,7 +267,8 @@ class Agent:
 
         Args:
             visibility: as for `fn`, of its members; low tells of the module, and of no members but configured ones.
-            include, exclude: patterns of member names; with either, its code finds only those that are meant.
+            include: patterns of member names; with it, the agent's code finds only those.
+            exclude: patterns of member names that the agent's code does not find.
             configure: by name, how single members are told of.
             recursive: its submodules too.
         """

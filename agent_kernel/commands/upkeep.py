@@ -193,7 +193,8 @@ def prune_arguments(parser: Parser) -> None:
     parser.flag("--dry-run", help="only say what would go")
     parser.flag("--yes", help="really: it cannot be undone")
     parser.explains(
-        "Tags, and commits that you gave a message, are kept in any case. Commits that a program made of records alone are not."
+        "Tags, and commits that you gave a message, are kept in any case. "
+        "Commits that only hold a program's changes of records can go."
     )
 
 

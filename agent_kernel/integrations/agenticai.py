@@ -58,8 +58,8 @@ class AgentKernelBackend(StateBackend):
 
     While a session of this process is on the branch, state is part of its next commit, and a checkout rewinds both.
 
-    Values come back as JSON has them, as from `FileBackend`: a tuple as a list, and what JSON does not know as its text. A
-    value that cannot be stored raises, instead of returning False: no manager looks at that.
+    Values come back as JSON has them, as from `FileBackend`: a tuple as a list, and what JSON does not know as its text. What
+    cannot be stored at all (a dict whose key is a tuple) raises, instead of returning False: no manager looks at that.
 
     Raises:
         RefNotFoundError: there is no such branch.

@@ -105,8 +105,8 @@ class Records(Mapping[str, M]):
     >>> _ = notes.put(Note(id="a", text="draft"))
     >>> notes.update("a", text="final").text
     'final'
-    >>> [(change.version, change.new.text) for change in notes.history("a")]
-    [(2, 'final'), (1, 'draft')]
+    >>> {change.version: change.new.text for change in notes.history("a")}
+    {2: 'final', 1: 'draft'}
     """
 
     def __init__(

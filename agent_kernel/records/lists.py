@@ -92,8 +92,8 @@ class RecordList:
     2
     >>> turns.replace_tail(1, [{"role": "model", "text": "good day"}], expect=2)
     2
-    >>> [turn["text"] for turn in turns]
-    ['hello', 'good day']
+    >>> print(*(turn["text"] for turn in turns), sep="; ")
+    hello; good day
     """
 
     def __init__(

@@ -57,8 +57,8 @@ class Memory:
     >>> memory = ak.open("memory:").state("ada").memory(10, count_tokens=lambda text: len(text.split()))
     >>> for number in range(5):
     ...     memory.add("user", f"this is message number {number}")
-    >>> [message["content"] for message in memory.messages()]
-    ['this is message number 3', 'this is message number 4']
+    >>> print(*(message["content"] for message in memory.messages()), sep="; ")
+    this is message number 3; this is message number 4
     >>> len(memory)
     5
     """

@@ -106,10 +106,12 @@ class Counts(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> int:
+        """How many tasks there are."""
         return self.pending + self.in_progress + self.completed + self.failed + self.cancelled
 
     @property
     def completion_rate(self) -> float:
+        """Which part of all tasks is completed, from 0 to 1."""
         return self.completed / self.total if self.total else 0.0
 
 

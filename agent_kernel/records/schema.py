@@ -86,9 +86,9 @@ class Record(BaseModel):
         id: names the record: text without NUL, of at most 400 bytes with the name of its collection.
         collection: where its records lie; by default the name of the class. Two models do not share one.
         schema_version: 1 or more. Raise it when fields change, and write a function marked `@ak.migration(version)`.
-        transitions: from a status, which others may follow; of a status without an entry all may. Where each that may follow has
-            an entry itself, these are all the statuses there are, and any other is refused. Those that follow `None` are the ones
-            that a new record may have, also one that is put anew after it was deleted; without this entry, any.
+        transitions: from a status, which others may follow; any may follow a status without an entry. If every status that it
+            names has an entry of its own, a record cannot have any other status. The entry for `None` lists the statuses that a new
+            record may have, also one that is put anew after it was deleted; without this entry, any.
         status_field: the field that `transitions` speaks of.
         plane: `branch`: a checkout takes the records along. `store`: they lie beside all branches.
         ttl_s: seconds until a record is gone; None: it stays.

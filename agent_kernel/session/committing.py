@@ -766,7 +766,8 @@ class Committing:
 
         Args:
             step: None: it belongs to the run, and is no step of it.
-            cell_id, number: of the notebook cell that the agent runs in.
+            cell_id: of the notebook cell that the agent runs in.
+            number: of that cell.
         """
         self._require_open()
         self._take_turn()

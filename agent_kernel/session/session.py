@@ -505,7 +505,9 @@ class Session(Committing):
         `git cherry-pick -x` does. If all of the change is here already, it makes no commit.
 
         Args:
-            ours, theirs, partial: as for `merge`, the picked commit being theirs.
+            ours: as for `merge`.
+            theirs: as for `merge`; the picked commit is theirs.
+            partial: as for `merge`.
 
         Raises:
             MergeCommitError: the commit has several parents. MergeConflictError: both changed the same variables, or fields of

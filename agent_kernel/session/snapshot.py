@@ -160,8 +160,8 @@ class Repository(repository.Repository):
             plane: `branch`: it goes into the commits, and a checkout rewinds it. `store`: it lies beside all branches.
             validators: refuse a value by raising ValueError or returning False.
             sanitisers: make of a value the one that is validated and stored.
-            transitions: from a value, which others may follow. Any may follow a value without an entry. Those that follow `None`
-                may be first, also after a deletion.
+            transitions: from a value, which others may follow. Any may follow a value without an entry. The entry for `None`
+                lists the values that may be first, also after a deletion.
             allow: which keys may be read (`read`) and written (`write`). By default all.
             secret: encrypts what is stored. Of several the first one encrypts, and all read. It needs the extra `sign`.
             secret_keys: the keys whose values are encrypted, by default all. What is saved as a whole is encrypted in any case.

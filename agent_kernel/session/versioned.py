@@ -73,8 +73,8 @@ class Versioned(Live):
     >>> state["plan"].append("act")
     >>> second = state.commit("and an act")
     >>> _ = state.rollback("HEAD~1")
-    >>> state["plan"]
-    ['look', 'think']
+    >>> print(*state["plan"])
+    look think
     """
 
     def __init__(

@@ -514,8 +514,8 @@ def race(
             provider's model that is given as an object stays in this process: without `executor` its candidates are threads.
         judge: a function of a candidate, or an expression over its variables and `result`; the highest number is best.
         approve: is given once, for all steps of all candidates: nobody can be asked later, so what would ask is denied.
-        deadline_s, memory_bytes: of each candidate; its process is ended, or told that there is no memory. For judging all
-            of them the judge has as long once more.
+        deadline_s: of each candidate, after which its process is ended. For judging all of them the judge has as long once more.
+        memory_bytes: of each candidate; above it, its process is told that there is no memory.
         keep: environment variables that workers get although they look like secrets. The models' own are kept anyway.
 
     Raises:
@@ -699,7 +699,8 @@ class Race:
 
         Args:
             number: by default that of the best.
-            theirs, ours: variables that both sides changed since, and whose value goes.
+            theirs: variables that both sides changed since, where the candidate's value counts.
+            ours: variables that both sides changed since, where the value of this branch counts.
 
         Raises:
             RaceError: it came to no result, there is no best one, or another one is picked already. MergeConflictError: nothing was changed.
