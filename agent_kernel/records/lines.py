@@ -45,8 +45,17 @@ from agent_kernel.errors import (
 )
 from agent_kernel.records.sessions import SESSIONS, LiveBranch
 from agent_kernel.repository import Author, Blob, Commit, Entry, Head, Manifest, ObjectId, hex_of, person, read_blob
-from agent_kernel.repository.blobs import PIECE, digest_pieces, store_blob
-from agent_kernel.repository.commits import DEEPEST, MOST_DEPTH, Tree, address, decode_entry, decode_manifest, encode
+from agent_kernel.repository.blobs import PIECE, chunks_of, digest_pieces, store_blob
+from agent_kernel.repository.commits import (
+    DEEPEST,
+    MOST_DEPTH,
+    Kind,
+    Tree,
+    address,
+    decode_entry,
+    decode_manifest,
+    encode,
+)
 from agent_kernel.repository.refs import (
     BESIDE,
     Beside,
@@ -97,6 +106,8 @@ _ATTEMPTS: Final = 1_000
 _PATIENCE_S: Final = 0.004
 _AGAIN_S: Final = 1.0  # until updates that could not be stored are tried again
 _TURN_S: Final = 0.02  # a change takes less, unless its function does something else beside
+LIST: Final = "list"  # the collection of lists: what is added to one lies there
+LIST_PART: Final = "list part"  # and what was added long ago here
 _INLINE: Final = 1_024  # bytes of a row that lies in the tree itself
 _MOST_RECENT: Final = 8  # records that a commit holds beside its tree: more, or longer ones, go into the tree
 _MOST_RECENT_BYTES: Final = 8 << 10
@@ -738,13 +749,17 @@ def _version_of(row: Row) -> Version:
 # -- in the commits of a branch
 
 
-def encode_entry(writer: Writer, row: Row) -> bytes:
-    """A short row lies in the tree. Of a long one its document lies beside, in pieces that its next version shares."""
+def encode_entry(writer: Writer, row: Row, known: Sequence[tuple[ObjectId, int]] = ()) -> bytes:
+    """A short row lies in the tree. Of a long one its document lies beside, in pieces that its next version shares.
+
+    Args:
+        known: of a list, the pieces of its last version and their lengths.
+    """
     raw = encode(row)
     if len(raw) <= _INLINE:
         return encode(Entry(value=encode(Manifest(blobs=(Blob(len(raw), inline=raw),), size=len(raw)))))
     document, end = row.document, b""
-    cuts = plan_cuts(document)
+    cuts = _plan_cuts_of_list(document, known) if row.is_growing or row.is_final else plan_cuts(document)
     # It differs each time, and is no object for that. What follows the last piece of a list is no piece of any later version.
     longest_end = _LEAST_PIECE if row.is_growing else _SHORT_END
     if len(cuts) > 1 and cuts[-1] - cuts[-2] <= longest_end:
@@ -803,6 +818,36 @@ def plan_cuts(document: bytes) -> list[int]:
     return cuts
 
 
+def _plan_cuts_of_list(document: bytes, known: Sequence[tuple[ObjectId, int]]) -> list[int]:
+    """Where the pieces of a list end: as far as those that are known are in it, where they do; what was added is one more.
+
+    So a change leaves one piece behind, however many items it adds: each piece is an entry in the store.
+    """
+    items_end = document.rfind(b'],"')
+    if items_end < 0:
+        return plan_cuts(document)
+    while items_end > 0 and document[items_end - 1] in _CLOSES:
+        items_end -= 1
+    cuts: list[int] = []
+    start = 0
+    for id, length in known:
+        if start + length > items_end or address(document[start : start + length]) != id:
+            break
+        start += length
+        cuts.append(start)
+    quotes = _Quotes(document)
+    while items_end - start > _MOST_PIECE:
+        found = _end_of_value(document, quotes, start + _MOST_PIECE // 2, start + _MOST_PIECE)
+        start = start + _MOST_PIECE if found is None else found
+        cuts.append(start)
+    if items_end > start and len(document) - start > _LEAST_PIECE:
+        start = items_end
+        cuts.append(start)
+    if start < len(document):
+        cuts.append(len(document))
+    return cuts
+
+
 class _Quotes:
     """Tells, from the beginning of a document to its end, where texts are: a comma in one ends no value."""
 
@@ -820,6 +865,16 @@ class _Quotes:
 
 def _end_of_value(document: bytes, quotes: _Quotes, low: int, high: int) -> int | None:
     """Where a value of JSON ends."""
+    found = next(_ends_of_values(document, quotes, low, high), None)
+    if found is not None:
+        return found
+    end = high
+    while end > low and document[end - 1] in _CLOSES:
+        end -= 1
+    return end if end < high else None
+
+
+def _ends_of_values(document: bytes, quotes: _Quotes, low: int, high: int) -> Iterator[int]:
     for comma in _COMMA.finditer(document, low, high):
         if quotes.is_in_text(comma.start()):
             continue
@@ -827,13 +882,27 @@ def _end_of_value(document: bytes, quotes: _Quotes, low: int, high: int) -> int 
         while end > low and document[end - 1] in _CLOSES:
             end -= 1
         if document[end - 1] in _VALUE_ENDS:
-            return end
-        if end < comma.start():
-            return end + 1
-    end = high
-    while end > low and document[end - 1] in _CLOSES:
-        end -= 1
-    return end if end < high else None
+            yield end
+        elif end < comma.start():
+            yield end + 1
+
+
+def _stored_pieces(writer: Writer, document: bytes) -> list[tuple[ObjectId, int]]:
+    """Pieces of another list that this one begins with: it is a fork of that."""
+    found: list[tuple[ObjectId, int]] = []
+    quotes = _Quotes(document)
+    start = 0
+    while len(document) - start > _LEAST_PIECE:
+        high = min(start + _MOST_PIECE + 1, len(document))
+        ends = _ends_of_values(document, quotes, start + _LEAST_PIECE // 2, high)
+        pieces = {Kind.CHUNK + address(document[start:end]): end - start for end in ends}
+        present = writer.present(list(pieces))
+        key = next((key for key in pieces if key in present), None)
+        if key is None:
+            break
+        found.append((ObjectId(key[1:]), pieces[key]))
+        start += pieces[key]
+    return found
 
 
 class PastLine(Line):
@@ -1129,7 +1198,7 @@ class BranchLine(PastLine):
             rows = {
                 key: row for key, row in rows.items() if row is not None or key not in state.beside.rows or key in tree
             }
-            after = _changed(tree, writer, entries_of(writer, rows))
+            after = _changed(tree, writer, entries_of(writer, rows, self.repo.objects, tree))
             commit = Commit(
                 tree=self.repo.tree(None).id if before is None else before.tree,
                 parents=() if tip is None else (tip,),
@@ -1187,9 +1256,33 @@ def _changed(tree: RecordTree, writer: Writer, entries: Mapping[str, bytes | Non
     return tree.edit_rows(writer, entries, most_depth=DEEPEST)
 
 
-def entries_of(writer: Writer, rows: Mapping[str, Row | None]) -> dict[str, bytes | None]:
-    """The entries of a tree that stand for these rows."""
-    return {key: None if row is None else encode_entry(writer, row) for key, row in rows.items()}
+def entries_of(
+    writer: Writer, rows: Mapping[str, Row | None], objects: Objects, before: Tree
+) -> dict[str, bytes | None]:
+    """The entries of a tree that stand for these rows. `before`: the tree that has their last versions."""
+
+    def encoded(key: str, row: Row) -> bytes:
+        is_list = row.is_growing or row.is_final
+        if not is_list:
+            return encode_entry(writer, row)
+        last = before.row(unit_of(key))
+        known = _stored_pieces(writer, row.document) if last is None else _pieces_in(objects, last)
+        return encode_entry(writer, row, known)
+
+    return {key: None if row is None else encoded(key, row) for key, row in rows.items()}
+
+
+def _pieces_in(objects: Objects, raw: bytes) -> Sequence[tuple[ObjectId, int]]:
+    """The pieces of the document in an entry, and their lengths; nothing if it is short."""
+    entry = decode_entry(raw)
+    blobs = decode_manifest(entry.value).blobs if entry.manifest is None else ()
+    return chunks_of(objects, blobs[1]) if len(blobs) == 2 and blobs[1].inline is None else ()
+
+
+def unit_of(key: str) -> str:
+    """What goes together is named by its first key: a list with its parts."""
+    collection, _, id = key.partition("\0")
+    return f"{LIST}\0{id.rpartition('#')[0]}" if collection == LIST_PART else key
 
 
 # -- in the next commit of a session
@@ -1295,7 +1388,8 @@ class Pending(PastLine):
             self._in_commit = dict(self.rows)
         if not self._in_commit:
             return root
-        return self.repo.tree(root).edit_rows(writer, entries_of(writer, self._in_commit), most_depth=DEEPEST).id
+        entries = entries_of(writer, self._in_commit, self.repo.objects, self.tree())
+        return self.repo.tree(root).edit_rows(writer, entries, most_depth=DEEPEST).id
 
     @contextmanager
     def head_moves(self) -> Generator[None]:

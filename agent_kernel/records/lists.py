@@ -18,6 +18,7 @@ from pydantic_core import to_json
 from agent_kernel.errors import InvalidRecordError, RecordError, StaleRecordError
 from agent_kernel.records.checks import not_negative, require_text, require_watcher, require_whole
 from agent_kernel.records.collection import MOST_KEY, Change, Records, Subscription, exactly, together
+from agent_kernel.records.lines import LIST, LIST_PART
 from agent_kernel.records.schema import Plane, describe
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class _Tail(BaseModel):
     """What is stored under the name of a list."""
 
     model_config = ConfigDict(ser_json_inf_nan="constants")
-    collection: ClassVar[str] = "list"
+    collection: ClassVar[str] = LIST
     keeps_past: ClassVar[bool] = False
     is_growing: ClassVar[bool] = True
     items: list[JsonValue] = Field(default_factory=list[JsonValue])
@@ -59,7 +60,7 @@ class _Part(BaseModel):
     """Items that stay as they are."""
 
     model_config = ConfigDict(ser_json_inf_nan="constants")
-    collection: ClassVar[str] = "list part"
+    collection: ClassVar[str] = LIST_PART
     keeps_past: ClassVar[bool] = False
     is_final: ClassVar[bool] = True
     items: list[JsonValue]

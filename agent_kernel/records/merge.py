@@ -17,7 +17,7 @@ import msgspec
 from pydantic_core import from_json, to_json
 
 from agent_kernel.errors import MergeChoiceError, MergeConflictError, RecordError
-from agent_kernel.records.lines import Row, decode_row, encode_entry, is_counter, read_entry, tree_of
+from agent_kernel.records.lines import LIST, Row, decode_row, encode_entry, is_counter, read_entry, tree_of, unit_of
 from agent_kernel.records.schema import known_schemas
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ __all__ = ["RecordMerge", "changed_records", "merge_records"]
 
 _Clash: TypeAlias = "tuple[tuple[str, ...], object, object]"  # the way to a value, and what either side has
 
-_LIST: Final = "list"
-_PART: Final = "list part"
 _MOST_CLASHES: Final = 8  # fields of one record that an error names
 _MOST_TEXT: Final = 60
 _ABSENT: Final = object()
@@ -202,12 +200,6 @@ def _of_one_schema(unit: str, sides: _Sides) -> _Sides | None:
     return None
 
 
-def unit_of(key: str) -> str:
-    """What goes together is named by its first key: a list with its parts."""
-    collection, _, id = key.partition("\0")
-    return f"{_LIST}\0{id.rpartition('#')[0]}" if collection == _PART else key
-
-
 def name_of(unit: str) -> str:
     """How a person names the record: `Note:a`. No sign in it has a meaning in a conflict or on a command line."""
     collection, _, id = unit.partition("\0")
@@ -215,7 +207,7 @@ def name_of(unit: str) -> str:
 
 
 def _is_whole(unit: str, row: Row) -> bool:
-    return row.is_sealed or unit.startswith(f"{_LIST}\0")
+    return row.is_sealed or unit.startswith(f"{LIST}\0")
 
 
 def _document(row: Row | None) -> bytes | None:
@@ -315,7 +307,7 @@ def _brief(unit: str, row: Row | None) -> str:
     if row.is_sealed:
         return "encrypted"
     fields = _fields(row)
-    if unit.startswith(f"{_LIST}\0"):
+    if unit.startswith(f"{LIST}\0"):
         many = cast("int", fields.get("start", 0)) + len(cast("list[object]", fields.get("items", [])))
         return f"{many:,} item{'' if many == 1 else 's'}"
     return ", ".join(_briefs(fields, unit.partition("\0")[2]))

@@ -55,6 +55,20 @@ def test_question_and_answer_take_at_most_1_2_times_their_bytes_where_they_need_
         assert len(talk) == 6 * TURNS
 
 
+def test_a_change_of_a_list_leaves_one_piece_however_many_items_it_adds(tmp_path: Path) -> None:
+    """Each item of 1 KB was a piece of its own, with an entry in the store: question and answer in one change took 1.3 times their bytes."""
+    with ak.open(tmp_path / "store") as repo:
+        talk = repo.list("talk", plane="branch")
+        texts = [f"{number} " + "word, [1],{2} " * 90 for number in range(120)]
+        for start in range(0, len(texts), 4):
+            talk.append(*texts[start : start + 4])
+        assert sum(1 for _ in repo.pointers.keys(Kind.CHUNK)) <= 30 + 5
+        assert list(talk) == texts
+        fork = talk.fork("fork")
+        assert sum(1 for _ in repo.pointers.keys(Kind.CHUNK)) <= 30 + 6
+        assert (list(fork), repo.verify().is_sound) == (texts, True)
+
+
 def message(text: str, number: int) -> dict[str, Any]:
     """As frameworks write it: the text, and what else there is to say of it."""
     part = {"content": text, "timestamp": f"2026-11-28T03:46:{number % 60:02}Z", "part_kind": "text"}
