@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import random
 import shutil
@@ -13,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agent_kernel.session import Repository
+from agent_kernel.session import Repository, Versioned
 from benchmarks.bench import Bench
 from benchmarks.tables import Row, Table, ms, size, times
 
@@ -58,6 +59,11 @@ def run(bench: Bench) -> Table:
     )
     for plane, parts, commit_each, name in ways:
         table.rows.append(_row(name, _list_grown(bench, plane, turns, parts, commit_each=commit_each)))
+    table.rows.append(_row("... in a session that commits each turn with a variable", _session_grown(bench, turns)))
+    if importlib.util.find_spec("agents") is not None:
+        table.rows.append(_row("OpenAI Agents SDK, question and answer one by one", _openai_grown(bench, turns)))
+    else:
+        table.notes.append("left out: the OpenAI Agents SDK is not installed (pip install openai-agents)")
     if importlib.util.find_spec("langgraph") is None or importlib.util.find_spec("langchain_core") is None:
         table.notes.append('left out: langgraph is not installed (pip install "agent-kernel[langgraph]" langgraph)')
         return table
@@ -123,6 +129,43 @@ def _list_grown(bench: Bench, plane: Plane, turns: int, parts: int, *, commit_ea
 
             return _grown(work, turns, add)
     finally:
+        shutil.rmtree(work)
+
+
+def _session_grown(bench: Bench, turns: int) -> _Grown:
+    work = Path(tempfile.mkdtemp(prefix="conversation-", dir=bench.folder))
+    try:
+        with closing(Repository.open(work / "store")) as repo, Versioned(repo) as state:
+            talk = repo.list("conversation", plane="branch")
+
+            def add(text: str) -> None:
+                talk.append(text[: _TURN_BYTES // 2])
+                talk.append(text[_TURN_BYTES // 2 :])
+                state["turns"] = len(talk)
+                state.commit("a turn")
+
+            return _grown(work, turns, add)
+    finally:
+        shutil.rmtree(work)
+
+
+def _openai_grown(bench: Bench, turns: int) -> _Grown:
+    from agent_kernel.integrations.openai_agents import AgentKernelSession
+
+    work = Path(tempfile.mkdtemp(prefix="conversation-", dir=bench.folder))
+    session: Any = AgentKernelSession("talk", work / "store")
+
+    async def say(role: str, content: str) -> None:
+        await session.add_items([{"role": role, "content": content}])
+
+    def add(text: str) -> None:
+        asyncio.run(say("user", text[: _TURN_BYTES // 2]))
+        asyncio.run(say("assistant", text[_TURN_BYTES // 2 :]))
+
+    try:
+        return _grown(work, turns, add)
+    finally:
+        session.close()
         shutil.rmtree(work)
 
 
