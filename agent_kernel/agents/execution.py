@@ -412,7 +412,7 @@ def own_traceback(error: BaseException, filename: str) -> str:
     try:
         told = traceback.TracebackException(type(error), error, frames)
         if is_late or isinstance(error, KeyboardInterrupt):
-            while told.stack and told.stack[-1].filename.startswith(_PACKAGE):  # what stopped the code is none of it
+            while told.stack and told.stack[-1].filename.startswith(_PACKAGE):  # our own frames, which stopped it
                 told.stack.pop()
         if is_late:
             where = "".join(told.stack.format())

@@ -26,11 +26,10 @@ from agent_kernel.agents import messages
 from agent_kernel.agents.execution import BoundedText, PlainExecutor, Status, make_outputs, own_traceback
 from agent_kernel.errors import LoadError, LostValueError, NameNotFoundError, StepBusyError
 from agent_kernel.repository import Change, Commit, Unsaved, hex_of, short
-from agent_kernel.session.calls import report_for_programs, text_for_programs
 from agent_kernel.session.history import title
 from agent_kernel.session.session import Session
 from agent_kernel.session.snapshot import close_names
-from agent_kernel.session.versioned import Versioned
+from agent_kernel.session.versioned import Versioned, report_for_programs, text_for_programs
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:

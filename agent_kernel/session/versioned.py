@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import functools
+import re
 import warnings
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterable, Iterator, MutableMapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
+
+import msgspec
 
 from agent_kernel.errors import LoadError
 from agent_kernel.repository import Author, Commit, NameDiff, ObjectId
-from agent_kernel.session.calls import report_for_programs, text_for_programs
 from agent_kernel.session.session import Session
 from agent_kernel.session.snapshot import Repository
 from agent_kernel.values.surface import load_failure_of
 
 if TYPE_CHECKING:
+    from agent_kernel.repository import Unsaved
     from agent_kernel.session.operations import Report
     from agent_kernel.session.snapshot import Snapshot
     from agent_kernel.storage import Store
@@ -171,3 +174,47 @@ def _check_key(key: object) -> None:
         raise TypeError(f"a key is text, not {type(key).__name__}")
     if "\0" in key:
         raise ValueError(f"a key is text without NUL, not {key!r}")
+
+
+# -- what a session says, for programs: they type no `%agent` commands, and have no numbered cells to run again
+#
+# What is stored keeps the words of notebooks: a notebook may open the same store, and reads the numbers of cells in them.
+
+_SAID: Final = (
+    (r"%agent switch (\S+) goes there", r"open the store on branch \1 to go on there"),
+    (r"run %agent trust and %agent checkout again", "call Repository.trust and load it again"),
+    (r"run %agent trust", "call Repository.trust"),
+    (r"%agent (verify|stats|prune)\b", r"Repository.\1"),
+    (r"%agent commit --full", "commit"),
+    (r"%agent ignore", "Session.ignore"),
+    (r"%agent (\w+)", r"\1"),
+    (r"\brun cell \[(\d+)\] again", r"run the code of run \1 again"),
+    (r"\brun cells \[(\d+)\] and \[(\d+)\]", r"run the code of runs \1 and \2"),
+    (r"(?<=\d) and \[(\d+)\](?=.* again\b)", r" and \1"),
+    (r"\b(?:the )?cell \[(\d+)\]", r"run \1"),
+    (r"\brun the cells? (of|that made it)\b", r"run the code \1"),
+)
+
+
+def text_for_programs(text: str) -> str:
+    """The same, in the words of who calls methods.
+
+    >>> text_for_programs("run cells [1] and [3] and [4] again to have it back")
+    'run the code of runs 1 and 3 and 4 again to have it back'
+    >>> text_for_programs("branch main has gone on beside this one: %agent switch main goes there")
+    'branch main has gone on beside this one: open the store on branch main to go on there'
+    """
+    for pattern, said in _SAID:
+        text = re.sub(pattern, said, text)
+    return text
+
+
+def unsaved_for_programs(unsaved: Iterable[Unsaved]) -> tuple[Unsaved, ...]:
+    """What could not be saved, with remedies that a program has."""
+    return tuple(msgspec.structs.replace(one, remedy=text_for_programs(one.remedy)) for one in unsaved)
+
+
+def report_for_programs(report: Report) -> Report:
+    """A report whose remedies and notes a program can follow."""
+    unsaved, notes = unsaved_for_programs(report.unsaved), tuple(map(text_for_programs, report.notes))
+    return msgspec.structs.replace(report, unsaved=unsaved, notes=notes)

@@ -348,7 +348,7 @@ def test_one_undo_takes_back_variables_and_records_of_a_program_s_commit(repo: a
 
 
 def test_the_first_commit_of_a_namespace_takes_in_records_too(repo: ak.Repository) -> None:
-    """With variables that were there before, it is no change that an undo reverses; records of it were a commit of their own."""
+    """Where variables were there before, no undo reverses this commit, and its records were left in a commit of their own."""
     session = ak.bind({"rows": [1]}, repo)
     repo.state("ada").set("k", 1)
     session.commit("both")
