@@ -41,8 +41,8 @@ from agent_kernel.agents.messages import open_action
 from agent_kernel.agents.review.report import is_risky, review
 from agent_kernel.agents.side_effects import is_steps_code
 from agent_kernel.errors import RunBusyError, RunStateError
+from agent_kernel.quiet import uninterrupted
 from agent_kernel.repository import Change, Unsaved
-from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from agent_kernel.errors import AgentKernelError
+from agent_kernel.quiet import uninterrupted
 from agent_kernel.repository import Author, ObjectId
-from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.snapshot import Snapshot
 from agent_kernel.values.surface import load_failure_of
 

@@ -47,9 +47,9 @@ from agent_kernel.agents.events import (
     escape_all_texts,
 )
 from agent_kernel.errors import RunBusyError, RunNotFoundError, StoreError
+from agent_kernel.quiet import uninterrupted
 from agent_kernel.repository import Holder, hex_of
 from agent_kernel.repository.runs import HOLDS
-from agent_kernel.session.interrupts import uninterrupted
 
 if TYPE_CHECKING:
     from agent_kernel.session.snapshot import Repository

@@ -30,8 +30,8 @@ from agent_kernel.agents.gate import SPEAKING_CODES, EffectStopped
 from agent_kernel.agents.limits import StepTimeout, within
 from agent_kernel.agents.side_effects import STEP, follow_threads, lineage
 from agent_kernel.errors import agents as agent_errors
+from agent_kernel.quiet import is_sent_by_code
 from agent_kernel.session.history import escape_surrogates
-from agent_kernel.session.interrupts import is_sent_by_code
 
 if TYPE_CHECKING:
     from agent_kernel.agents.arguments import Inputs

@@ -52,8 +52,8 @@ from agent_kernel.agents.models import Answer, Delta, Message, Model, Request, S
 from agent_kernel.agents.models.code_blocks import Fenced, split
 from agent_kernel.agents.side_effects import record_side_effects
 from agent_kernel.errors import AgentKernelError, ModelError, MoveNotMadeError, WithinStepError
+from agent_kernel.quiet import noted_interrupts, uninterrupted
 from agent_kernel.repository import Author
-from agent_kernel.session.interrupts import noted_interrupts, uninterrupted
 
 if TYPE_CHECKING:
     from agent_kernel.agents.arguments import Arguments

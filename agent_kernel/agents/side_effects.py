@@ -1050,7 +1050,7 @@ _CRASHING: Final = (
 )
 _HANDLING: Final = (
     "asyncio.runners",
-    "agent_kernel.session.interrupts",
+    "agent_kernel.quiet",
     *(f"agent_kernel.agents.{name}" for name in ("limits", "run")),
 )
 _SCHEDULING: Final = ("nice", "setpriority", "sched_setaffinity", "sched_setscheduler", "sched_setparam")

@@ -25,9 +25,9 @@ from agent_kernel.agents.run import Run
 from agent_kernel.agents.side_effects import current_gate
 from agent_kernel.agents.subagents import ChildRun, Fork, approval_within, limits_within, stricter, subagent_context
 from agent_kernel.errors import ModelError, NotBoundError, TaskInterruptedError
+from agent_kernel.quiet import uninterrupted
 from agent_kernel.repository import ASIDE
 from agent_kernel.session import trust
-from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.versioned import Live, Versioned
 from agent_kernel.values import previews
 

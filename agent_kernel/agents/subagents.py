@@ -18,9 +18,9 @@ from agent_kernel.agents.events import Cancelled, SubRun
 from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.run import Run
 from agent_kernel.errors import MergeConflictError
+from agent_kernel.quiet import uninterrupted
 from agent_kernel.repository import Author, Holder
 from agent_kernel.repository.refs import ASIDE
-from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.session import Session
 
 if TYPE_CHECKING:

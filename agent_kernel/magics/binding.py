@@ -6,6 +6,7 @@ hidden cell), and what it prints then reaches nobody. It binds as its first cell
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import logging
 import os
@@ -13,10 +14,11 @@ import re
 import secrets
 import sys
 import time
+import types
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -38,7 +40,7 @@ from agent_kernel.session.dependencies import Syntax
 from agent_kernel.session.trust import look_first
 from agent_kernel.storage import open_store
 from agent_kernel.text import clean, clock, plural, shorten_url, size_text
-from agent_kernel.values.quiet import ModulesSpared
+from agent_kernel.values.previews.reading import derives_from, exact_str, is_of_notebook
 
 if TYPE_CHECKING:
     from agent_kernel.commands.describe import Result
@@ -727,6 +729,71 @@ class DefaultStores:
         except OSError as error:
             return f"{next_one} will not find it, because that cannot be noted: {error}"
         return f"{next_one} finds it here" if finds else "it ends with this session"
+
+
+# -- what the garbage collector passes over: what imported modules hold
+
+# By id: to hash or compare a type runs its metaclass.
+_NO_DATA_IDS = frozenset(map(id, (int, float, complex, bool, str, bytes, types.NoneType, types.BuiltinFunctionType)))
+_MANY_MODULES = 50
+# Python 3.12 itself starts with some hundreds of frozen objects.
+_FROZEN_BY_PYTHON = 1_000
+
+
+class ModulesSpared:
+    """Has the garbage collector pass over what imported modules hold, which lives as long as the process.
+
+    A look of the collector at the modules of pandas, matplotlib and scikit-learn takes it tens of milliseconds, and it looks
+    again each time that the heap has grown by a quarter. `gc.freeze` is made for this. It also spares garbage and what becomes
+    garbage later, so it is used only until there is data: as long as the variables are modules, what modules define, and
+    numbers and text. Where others froze what they hold, nothing is done: `gc.unfreeze` would undo theirs too.
+    """
+
+    _do_others_freeze: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self._count = 0  # of modules, when they were last spared
+        self._was_data = False
+
+    def spare(self, new: Iterable[object], everything: Callable[[], Iterable[object]]) -> None:
+        """Spare what is there now, if there was never data, many modules are new, and the collector is on.
+
+        Args:
+            new: the values of the variables that the last cell changed. Call it after each cell: of data that came and
+                went something may be left.
+            everything: gives the values of all variables, and of whatever else can be data.
+        """
+        self._was_data = self._was_data or not all(map(_is_no_data, new))
+        count = len(sys.modules)
+        if self._was_data or count < self._count + _MANY_MODULES or not gc.isenabled() or self._others_froze():
+            return
+        self._was_data = not all(map(_is_no_data, everything()))
+        if self._was_data:
+            return
+        gc.collect(1)  # else the garbage of the imports would stay
+        gc.freeze()
+        self._count = count
+
+    def _others_froze(self) -> bool:
+        # Asked once in a process: Python counts them one by one.
+        if not self._count and not ModulesSpared._do_others_freeze:
+            ModulesSpared._do_others_freeze = gc.get_freeze_count() > _FROZEN_BY_PYTHON
+        return self._do_others_freeze
+
+    def unspare(self) -> None:
+        """Let the collector look at everything again."""
+        if self._count:
+            gc.unfreeze()
+            self._count = 0
+
+
+def _is_no_data(value: object) -> bool:
+    kind = type(value)
+    if id(kind) in _NO_DATA_IDS or derives_from(kind, types.ModuleType):
+        return True
+    if kind is types.FunctionType:
+        return exact_str(cast("types.FunctionType", value).__globals__.get("__name__")) != "__main__"
+    return derives_from(kind, type) and not is_of_notebook(cast("type", value))
 
 
 # -- which kernel a shell is of: one that is restarted stays the same one, and goes on where it was

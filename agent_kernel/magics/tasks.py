@@ -46,8 +46,8 @@ from agent_kernel.magics.steps import (
     find_open_step,
     show_events,
 )
+from agent_kernel.quiet import uninterrupted
 from agent_kernel.repository import person
-from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.text import plural
 
 if TYPE_CHECKING:

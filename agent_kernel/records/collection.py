@@ -34,6 +34,7 @@ from agent_kernel.errors import (
     StaleRecordError,
     StoreUnavailableError,
 )
+from agent_kernel.quiet import uncollected
 from agent_kernel.records.checks import not_negative, require_text, require_watcher, seconds
 from agent_kernel.records.lines import (
     WHOLE_S,
@@ -51,7 +52,6 @@ from agent_kernel.records.lines import (
 )
 from agent_kernel.records.schema import Plane, Schema, Validator, describe
 from agent_kernel.repository import Author, ObjectId, Repository, hex_of, person
-from agent_kernel.values.quiet import uncollected
 
 if TYPE_CHECKING:
     from agent_kernel.records.lines import Look

@@ -28,6 +28,7 @@ from agent_kernel.errors import (
     StoreError,
     StoreUnavailableError,
 )
+from agent_kernel.quiet import seldom_collected, uninterrupted
 from agent_kernel.records.sessions import SESSIONS
 from agent_kernel.repository import (
     ASIDE,
@@ -56,7 +57,6 @@ from agent_kernel.session.history import (
     sort_changes,
     within_cell,
 )
-from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.operations import (
     ALL_LOADED,
     NOTHING,
@@ -73,7 +73,6 @@ from agent_kernel.session.operations import (
 from agent_kernel.session.snapshot import Repository
 from agent_kernel.session.tracking import IgnoreList
 from agent_kernel.session.workspace import Workspace
-from agent_kernel.values.quiet import seldom_collected
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from agent_kernel.quiet import noted_interrupts, unwarned
 from agent_kernel.repository import Repository, Unsaved, Writer
 from agent_kernel.session import dependencies, library_state
-from agent_kernel.session.interrupts import noted_interrupts
 from agent_kernel.session.live_objects import Living
 from agent_kernel.session.tracking import BUILTIN_IDS, HELD_BYTES, LEAST_COST_S, Bindings, Group, Rebound, Tracking
 from agent_kernel.values import CLASS_PREFIX, references
 from agent_kernel.values.definitions import variables_used
 from agent_kernel.values.previews.reading import derives_from
-from agent_kernel.values.quiet import unwarned
 from agent_kernel.values.references import MODULE_OBJECTS, is_named
 from agent_kernel.values.surface import Holdings, save_failure_of
 

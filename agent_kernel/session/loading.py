@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from agent_kernel.errors import DamagedObjectError, NewerFormatError, UntrustedValueError
+from agent_kernel.quiet import unwarned
 from agent_kernel.repository import (
     AtHand,
     Blob,
@@ -39,7 +40,6 @@ from agent_kernel.values.groups import Dumped, Layout, decode_layout, dump_group
 from agent_kernel.values.loader import Loader
 from agent_kernel.values.pickler import FOREIGN
 from agent_kernel.values.previews.reading import module_name
-from agent_kernel.values.quiet import unwarned
 from agent_kernel.values.streams import Failure, StoredGroup
 
 # -- plan another state: load only the names whose values differ, and those whose class does

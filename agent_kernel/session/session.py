@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import msgspec
 
 from agent_kernel.errors import LoadError, MergeConflictError, NameNotFoundError, NothingToUndoError, RefNotFoundError
+from agent_kernel.quiet import uninterrupted
 from agent_kernel.repository import NO_CHAT, Change, Commit, Head, ObjectId, Tree, Unsaved, hex_of, short
 from agent_kernel.session import library_state, trust
 from agent_kernel.session.committing import Committing, moves_head
 from agent_kernel.session.history import Draft, changes_between, commit_in_message, commit_in_undo, title
-from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.operations import (
     NOTHING,
     Operation,

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from agent_kernel.quiet import uninterrupted
 from agent_kernel.repository import Entry, Manifest, ObjectId, Tree, Unsaved, Writer
 from agent_kernel.session import library_state
 from agent_kernel.session.detector import Detector
-from agent_kernel.session.interrupts import uninterrupted
 from agent_kernel.session.tracking import Group
 from agent_kernel.values import CLASS_PREFIX, class_entry, list_for_person
 from agent_kernel.values.previews.reading import derives_from

@@ -39,6 +39,7 @@ from typing import Any
 import msgspec
 from xxhash import xxh3_128_hexdigest
 
+from agent_kernel.quiet import uncollected
 from agent_kernel.values.addresses import ids_of
 from agent_kernel.values.definitions import names_used
 from agent_kernel.values.previews.reading import (
@@ -49,7 +50,6 @@ from agent_kernel.values.previews.reading import (
     module_dict,
     module_name,
 )
-from agent_kernel.values.quiet import uncollected
 
 
 class Reference(msgspec.Struct, frozen=True):

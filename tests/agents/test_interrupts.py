@@ -17,7 +17,7 @@ import pytest
 import agent_kernel as ak
 from agent_kernel.agents.events import Cancelled, Event, Output, StepStart, TaskStart
 from agent_kernel.agents.execution import is_raised_by_code
-from agent_kernel.session.interrupts import noted_interrupts
+from agent_kernel.quiet import noted_interrupts
 
 
 def soon(act: Callable[[], object], seconds: float = 0.3) -> None:

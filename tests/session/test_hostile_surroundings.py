@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.errors import LostValueError, StoreFullError
+from agent_kernel.quiet import uninterrupted
 from agent_kernel.session import Repository
-from agent_kernel.session.interrupts import uninterrupted
 from tests.session.unready import unready_object
 from tests.support.notebooks import Notebook
 

@@ -22,7 +22,7 @@ import msgspec
 from agent_kernel.agents.events import Usage
 from agent_kernel.agents.limits import put_into
 from agent_kernel.errors import MissingExtraError, ModelError, NoModelError, UnknownPriceError
-from agent_kernel.session.interrupts import uninterrupted
+from agent_kernel.quiet import uninterrupted
 
 if TYPE_CHECKING:
     from collections.abc import Container, Coroutine, Mapping

@@ -24,10 +24,10 @@ from agent_kernel.agents.limits import StepTimeout, within
 from agent_kernel.agents.messages import redact
 from agent_kernel.agents.workers import Candidate, describe_changes, refresh_candidate
 from agent_kernel.errors import DamagedObjectError, RunNotFoundError
+from agent_kernel.quiet import noted_interrupts
 from agent_kernel.repository import ObjectId, hex_of
 from agent_kernel.repository.commits import ALGORITHM
 from agent_kernel.session.history import describe_error
-from agent_kernel.session.interrupts import noted_interrupts
 
 if TYPE_CHECKING:
     from agent_kernel.agents.event_log import EventStore, State

@@ -67,9 +67,9 @@ from agent_kernel.errors import (
     RunBusyError,
     RunNotFoundError,
 )
+from agent_kernel.quiet import uninterrupted
 from agent_kernel.repository import ASIDE, Holder, hex_of
 from agent_kernel.session import trust
-from agent_kernel.session.interrupts import uninterrupted
 
 if TYPE_CHECKING:
     from agent_kernel.agents.agent import State

@@ -246,7 +246,7 @@ def _strided(first: Any, shape: tuple[int, ...], strides: tuple[int, ...]) -> An
         return np.lib.stride_tricks.as_strided(first, shape, strides)
     if 0 in shape:
         return first[:0].reshape(shape)
-    from agent_kernel.values.quiet import unwarned
+    from agent_kernel.quiet import unwarned
 
     made = np.broadcast_to(first[:1].reshape(()), shape)
     with unwarned():  # numpy from 2.4 on names `as_strided` instead, which cannot do it

@@ -1,24 +1,86 @@
-"""Hold back Ctrl-C while something must not stop half-way, and tell it from what code sends itself."""
+"""Hold back, while a block of code runs, what would disturb it or the person: warnings, the search for garbage, Ctrl-C.
+
+A library's own reducer may warn, which nobody asked for; where warnings are errors, the object could not be saved. A Ctrl-C must not stop
+a commit half-way: it arrives when the block is done. It is also told from an interrupt that code sends itself.
+"""
 
 from __future__ import annotations
 
 import _thread
 import contextlib
 import functools
+import gc
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Generator
 from types import FrameType
 from typing import Any, Final
 from weakref import WeakSet
 
+_IGNORE_ALL = ("ignore", None, Warning, None, 0)
+# New containers between two collections of them, and collections before the older ones are walked too.
+_MANY, _SELDOM = 200_000, 1_000
 _HANDLERS: Any = sys.modules["_signal"]  # `signal` makes an enum of each answer, which takes ten times as long
 _SIGINT = int(signal.SIGINT)
 
+# -- warnings and garbage
 
-# -- `_thread.interrupt_main()` runs the handler of Ctrl-C without a signal, and no audit event tells of it
+
+@contextlib.contextmanager
+def unwarned() -> Generator[None]:
+    """Let no warning be shown or raised in the block.
+
+    Not `catch_warnings`: it makes Python forget what was shown already, so the person's own would be shown once a cell.
+    """
+    filters: list[tuple[object, ...]] = warnings.filters  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
+    before = list(filters)
+    known = {*map(id, before), id(_IGNORE_ALL)}
+    filters.insert(0, _IGNORE_ALL)
+    try:
+        yield
+    finally:
+        # What was looked at may have run anything, also `warnings.resetwarnings()`: only what it added stays.
+        for found in {id(found): found for found in (filters, warnings.filters)}.values():
+            added = [one for one in found if id(one) not in known]
+            found[:] = [*added, *before]  # type: ignore[index]  # pyright: ignore[reportIndexIssue]
+
+
+@contextlib.contextmanager
+def uncollected() -> Generator[None]:
+    """Let Python look for no garbage in the block: nothing that is made there is garbage, and looking takes longer than making it."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def seldom_collected() -> Generator[None]:
+    """Let the garbage collector run seldom in the block: many small objects that all go again had it walk the whole heap.
+
+    It stays on, for the code of others that runs here may leave more garbage than there is memory.
+    """
+    before = gc.get_threshold()
+    if before[0] == 0:  # off
+        yield
+        return
+    ours = (max(before[0], _MANY), _SELDOM, _SELDOM)
+    gc.set_threshold(*ours)
+    try:
+        yield
+    finally:
+        if gc.get_threshold()[0] == ours[0]:
+            gc.set_threshold(*before)
+
+
+# -- Ctrl-C
 #
+# `_thread.interrupt_main()` runs the handler of Ctrl-C without a signal, and no audit event tells of it.
 # So the function itself says that the next Ctrl-C is none of a person's, where code calls it that runs in a block that notes
 # interrupts: on the main thread, or on a thread that began in there. Debuggers and kernels call it on threads of their own.
 
