@@ -11,6 +11,7 @@ import time
 import weakref
 from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -20,12 +21,12 @@ from agent_kernel.session import saving
 from agent_kernel.session.tracking import LEAST_COST_S, NO_OWN, Group, Roots, Tracking
 from agent_kernel.values import CLASS_PREFIX, class_entry, references
 from agent_kernel.values.addresses import ATOM_IDS, ids_of
-from agent_kernel.values.aliases import BYTE_OWNERS, Reach, find, ids_of_items, join_reaches
+from agent_kernel.values.aliases import BYTE_OWNERS, Reach, find, ids_of_items, join_reaches, root_below, root_of
 from agent_kernel.values.dump import Dump, LiveNames
 from agent_kernel.values.groups import Dumped, Layout, dump_group, dump_plain, is_same, plain_stream, reach_of
 from agent_kernel.values.pickler import FOREIGN, explain, leads_to, type_name
 from agent_kernel.values.previews.reading import referents
-from agent_kernel.values.reducers.figures import is_saved_with_root, root_below, root_of
+from agent_kernel.values.reducers import dispatch_table
 from agent_kernel.values.segments import Parts, is_long
 from agent_kernel.values.surface import Unsavable
 
@@ -149,7 +150,7 @@ class Components:
             return None
         for component in self._find_components(key):
             if key not in component.outside and (
-                (root_of(value) is component.root and is_saved_with_root(value)) or self._leads_back(value, component)
+                (root_of(value) is component.root and _is_saved_with_root(value)) or self._leads_back(value, component)
             ):
                 self._inside[key] = component
                 return component
@@ -286,6 +287,18 @@ class Components:
         component.outside.update(map(id, below.instances))
         self._followed.append(below)
         return False
+
+
+def _is_saved_with_root(artist: object) -> bool:
+    """Whether all that an artist is saved with is what matplotlib says: then that leads to its `root_of`."""
+    kind: Any = type(artist)
+    hooks = (getattr(kind, name, None) for name in ("__getstate__", "__reduce__", "__reduce_ex__"))
+    own = all(getattr(hook, "__module__", None) is None or _is_of_matplotlib(hook) for hook in hooks)
+    return own and kind not in dispatch_table() and id(artist) not in references.MODULE_OBJECTS
+
+
+def _is_of_matplotlib(hook: Any) -> bool:
+    return type(hook) is FunctionType and hook.__module__.partition(".")[0] == "matplotlib"
 
 
 def roots_of(dump: Dump) -> Roots:

@@ -278,7 +278,7 @@ class Workspace(Detector):
         still_open = library_state.open_figures()
         if not still_open:
             return {}
-        from agent_kernel.values.reducers.figures import root_below
+        from agent_kernel.values.aliases import root_below
 
         found: dict[int, object] = {}
         for name, value in loaded.values.items():

@@ -18,7 +18,7 @@ import re
 import sys
 import types
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain, combinations, compress, islice, repeat
@@ -29,7 +29,7 @@ import msgspec
 
 from agent_kernel.values.addresses import addresses, ids_in, ids_of, is_among
 from agent_kernel.values.dump import OBJECTS, Dump, MemoryUse
-from agent_kernel.values.previews.reading import referents, that_lead_on
+from agent_kernel.values.previews.reading import find_loaded, instance_dict, loaded_class, referents, that_lead_on
 
 # -- which arrays and tensors look at the same memory, judged by address
 #
@@ -542,3 +542,63 @@ def memory_pairs(uses: Mapping[str, Sequence[MemoryUse]]) -> Iterator[tuple[str,
         mine[0] = max(mine[0], high)
         if not private:
             mine[1] = max(mine[1], high)
+
+
+# -- figures: each artist of one leads to all of it, so that names which hold artists share the figure
+
+
+def root_of(artist: object) -> object | None:
+    """The figure that an artist leads to, by the attributes that it is saved with; None for anything else."""
+    found: Any = artist
+    if not issubclass(type(found), loaded_class("matplotlib.artist", "Artist")):
+        return None
+    for _ in range(_MOST_NESTED):
+        attributes = object.__getattribute__(found, "__dict__")
+        above = (attributes.get(name) for name in ("_root_figure", "_parent_figure", "figure"))
+        figure = next((one for one in above if one is not None), found)
+        if figure is found:
+            break
+        found = figure
+    return found if issubclass(type(found), loaded_class("matplotlib.figure", "Figure")) else None
+
+
+_MOST_NESTED = 20  # figures within figures
+
+
+def root_below(values: Iterable[object]) -> object | None:
+    """The figure of the first artist among the values, and what the first of them hold."""
+    if "matplotlib.artist" not in sys.modules:
+        return None
+    todo = deque(islice(values, _MOST_LOOKS))
+    for _ in range(_MOST_LOOKS):
+        if not todo:
+            break
+        value: Any = todo.popleft()
+        root = root_of(value)
+        if root is not None:
+            return root
+        todo.extend(islice(_items_below(value), _MOST_LOOKS))
+    return None
+
+
+_MOST_LOOKS = 30
+
+
+def _items_below(value: Any) -> Iterable[object]:
+    kind: Any = type(value)
+    if kind is dict:
+        return list(islice(value.values(), _MOST_LOOKS))
+    if issubclass(kind, (list, tuple)):
+        base: Any = list if issubclass(kind, list) else tuple
+        return islice(base.__iter__(value), _MOST_LOOKS)
+    if kind is find_loaded("numpy", "ndarray"):
+        return value.flat if value.dtype.hasobject else ()
+    if id(kind) in _SHUT_IDS or issubclass(kind, (type, types.ModuleType)):
+        return ()
+    return list(islice(instance_dict(value).values(), _MOST_LOOKS))
+
+
+# By id: hashing a type runs its metaclass.
+_SHUT_IDS = frozenset(
+    map(id, (int, float, complex, bool, str, bytes, type(None), types.FunctionType, types.BuiltinFunctionType))
+)

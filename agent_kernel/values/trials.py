@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from agent_kernel.quiet import unwarned
+from agent_kernel.values.aliases import root_of
 from agent_kernel.values.dump import Dump, SaveFailure
 from agent_kernel.values.loader import find_nested_codes
 from agent_kernel.values.previews.reading import bases_of, class_dict, module_name
@@ -209,8 +210,6 @@ def _whole_of(value: object) -> object:
     """What is dumped with an object in any case: an artist's figure, of which each kind of artist would be tried."""
     if "matplotlib.artist" not in sys.modules:
         return value
-    from agent_kernel.values.reducers.figures import root_of
-
     return root_of(value) or value
 
 

@@ -127,6 +127,11 @@ def find_loaded(module: str, attribute: str) -> object:
     return module_dict(found).get(attribute)
 
 
+def loaded_class(module: str, name: str) -> Any:
+    """A class of a library, or an empty tuple, which nothing is an instance of, where that is not imported yet."""
+    return getattr(sys.modules.get(module), name, ())
+
+
 def instance_dict(value: object) -> dict[str, object]:
     """The instance's own attributes, through the interpreter's slot and past any `__dict__` that a class defines."""
     for base in reversed(bases_of(type(value))):

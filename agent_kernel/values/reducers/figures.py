@@ -1,4 +1,8 @@
-"""matplotlib: figures come back detached from pyplot, and pickling one does not change it."""
+"""matplotlib: figures come back detached from pyplot, and pickling one does not change it.
+
+The many small parts of a figure are saved as a few constants: markers and boxes with all that is theirs, transforms. A part that
+someone else may hold, or that is not as matplotlib makes it, is pickled as any object.
+"""
 
 # What is looked through here is of any type.
 # pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
@@ -8,25 +12,35 @@ from __future__ import annotations
 import copyreg
 import itertools
 import sys
-from collections import deque
-from collections.abc import Callable, Iterable
-from functools import cache, partial
-from itertools import islice
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from functools import cache
+from itertools import repeat
+from operator import is_
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any
+from weakref import getweakrefcount
+
+import msgspec
+import numpy as np
 
 from agent_kernel.values.pickler import reduce
-from agent_kernel.values.previews.reading import find_loaded, instance_dict
-from agent_kernel.values.reducers import Handler, dispatch_table
-from agent_kernel.values.references import MODULE_OBJECTS
+from agent_kernel.values.previews.reading import loaded_class, module_name
+from agent_kernel.values.reducers import HANDLERS, Handler, dispatch_table, ordinary
+from agent_kernel.values.reducers import handler_for as find_handler
+from agent_kernel.values.reducers.arrays import bytes_of, pack
+from agent_kernel.values.restore.arrays import packed_arrays
+from agent_kernel.values.restore.figures import (
+    CHILDREN,
+    drawn_figure,
+    idle_callbacks,
+    marker_style,
+    told_box,
+    transformed_path,
+)
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
 
-# Puts small arrays into the state of their holder: see `arrays.pack`.
-Pack = Callable[["Pickler", Any, dict[str, Any], Iterable[str]], tuple[object, ...]]
-
-NEW: Any = copyreg.__newobj__  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+_NEW: Any = copyreg.__newobj__  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def handler_for(kind: type) -> Handler | None:
@@ -40,15 +54,10 @@ def handler_for(kind: type) -> Handler | None:
     if ("matplotlib.colors", "Colormap") in names and kind.__module__ == "matplotlib.colors":
         return reduce_colormap
     if kind.__module__ == "matplotlib.markers" and kind.__name__ == "MarkerStyle" and _is_saved_by_attributes(kind):
-        from agent_kernel.values.reducers.figure_parts import reduce_marker
-
         return reduce_marker
     is_line = ("matplotlib.lines", "Line2D") in names
     if _is_reduced_as(kind, ("matplotlib.artist", "Artist") if is_line else ("matplotlib.transforms", "TransformNode")):
-        from agent_kernel.values.reducers.arrays import pack
-        from agent_kernel.values.reducers.figure_parts import reduce_transform
-
-        return partial(_reduce_packed_line, pack) if is_line else partial(reduce_transform, pack)
+        return _reduce_packed_line if is_line else reduce_transform
     return reduce_line if is_line else None
 
 
@@ -67,7 +76,7 @@ def reduce_colormap(pickler: Pickler, colormap: Any) -> Any:
     if not _has_empty_table():
         del undrawn["_lut"]
     functions = any(map(callable, getattr(colormap, "_segmentdata", {}).values()))
-    twin: Any = NEW(type(colormap))
+    twin: Any = _NEW(type(colormap))
     twin.__dict__.update(undrawn)
     if functions or (twin._init() is None and twin._lut.tobytes() != table.tobytes()):
         return parts
@@ -84,78 +93,6 @@ def _has_empty_table() -> bool:
     return "_lut" in vars(colors.Colormap("", 2))
 
 
-def root_of(artist: object) -> object | None:
-    """The figure that an artist leads to, by the attributes that it is saved with; None for anything else."""
-    found: Any = artist
-    if not issubclass(type(found), class_of("matplotlib.artist", "Artist")):
-        return None
-    for _ in range(_MOST_NESTED):
-        attributes = object.__getattribute__(found, "__dict__")
-        above = (attributes.get(name) for name in ("_root_figure", "_parent_figure", "figure"))
-        figure = next((one for one in above if one is not None), found)
-        if figure is found:
-            break
-        found = figure
-    return found if issubclass(type(found), class_of("matplotlib.figure", "Figure")) else None
-
-
-def is_saved_with_root(artist: object) -> bool:
-    """Whether all that an artist is saved with is what matplotlib says: then that leads to its `root_of`."""
-    kind: Any = type(artist)
-    hooks = (getattr(kind, name, None) for name in ("__getstate__", "__reduce__", "__reduce_ex__"))
-    own = all(getattr(hook, "__module__", None) is None or _is_of_matplotlib(hook) for hook in hooks)
-    return own and kind not in dispatch_table() and id(artist) not in MODULE_OBJECTS
-
-
-def _is_of_matplotlib(hook: Any) -> bool:
-    return type(hook) is FunctionType and hook.__module__.partition(".")[0] == "matplotlib"
-
-
-_MOST_NESTED = 20  # figures within figures
-
-
-def root_below(values: Iterable[object]) -> object | None:
-    """The figure of the first artist among the values, and what the first of them hold."""
-    if "matplotlib.artist" not in sys.modules:
-        return None
-    todo = deque(islice(values, _MOST_LOOKS))
-    for _ in range(_MOST_LOOKS):
-        if not todo:
-            break
-        value: Any = todo.popleft()
-        root = root_of(value)
-        if root is not None:
-            return root
-        todo.extend(islice(_items_of(value), _MOST_LOOKS))
-    return None
-
-
-_MOST_LOOKS = 30
-
-
-def _items_of(value: Any) -> Iterable[object]:
-    kind: Any = type(value)
-    if kind is dict:
-        return list(islice(value.values(), _MOST_LOOKS))
-    if issubclass(kind, (list, tuple)):
-        base: Any = list if issubclass(kind, list) else tuple
-        return islice(base.__iter__(value), _MOST_LOOKS)
-    if kind is find_loaded("numpy", "ndarray"):
-        return value.flat if value.dtype.hasobject else ()
-    if id(kind) in _SHUT_IDS or issubclass(kind, (type, ModuleType)):
-        return ()
-    return list(islice(instance_dict(value).values(), _MOST_LOOKS))
-
-
-# By id: hashing a type runs its metaclass.
-_SHUT_IDS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None), FunctionType, BuiltinFunctionType)))
-
-
-def class_of(module: str, name: str) -> Any:
-    """A class of matplotlib, or an empty tuple, which nothing is an instance of, where that is not imported yet."""
-    return getattr(sys.modules.get(module), name, ())
-
-
 def reduce_figure(pickler: Pickler, figure: Any) -> Any:
     _work_out_size(figure)
     parts = reduce(figure)
@@ -165,8 +102,6 @@ def reduce_figure(pickler: Pickler, figure: Any) -> Any:
     state.pop("_restore_to_pylab", None)
     state["_stale"] = True  # as it is when it was loaded, and after a tick was asked for
     pickler.keepalive.append(state)
-    from agent_kernel.values.restore.figures import drawn_figure
-
     return *parts[:2], state, None, None, drawn_figure
 
 
@@ -185,7 +120,7 @@ def reduce_part(pickler: Pickler, part: Any) -> Any:
 def _work_out_size(figure: Any) -> None:
     """A figure works out its size when it is first shown, and keeps it: that is to make no difference."""
     box = object.__getattribute__(figure, "__dict__").get("bbox")
-    if type(box) is class_of("matplotlib.transforms", "TransformedBbox"):
+    if type(box) is loaded_class("matplotlib.transforms", "TransformedBbox"):
         box.get_points()
 
 
@@ -199,7 +134,7 @@ def _is_saved_by_attributes(kind: type) -> bool:
 
 def _is_reduced_as(kind: type, base: tuple[str, str]) -> bool:
     """Whether this is a class of matplotlib's whose objects are saved as that base class says."""
-    says: Any = class_of(*base)
+    says: Any = loaded_class(*base)
     if not issubclass(kind, says) or not kind.__module__.startswith("matplotlib.") or kind in dispatch_table():
         return False
     hooks = ("__getstate__", "__setstate__", "__reduce__", "__reduce_ex__")
@@ -214,16 +149,16 @@ def reduce_line(pickler: Pickler, line: Any) -> Any:
     return pickler.instance(line)
 
 
-def _reduce_packed_line(pack: Pack, pickler: Pickler, line: Any) -> Any:
+def _reduce_packed_line(pickler: Pickler, line: Any) -> Any:
     noted: Any = reduce_line(pickler, line)
     kind: Any = type(line)
     if not pickler.packs or noted is not NotImplemented:  # something shares its attributes
         return noted
     state = kind.__getstate__(line)
     if _is_tick_mark(line.__dict__):
-        return with_arrays(kind, state | _UNDRAWN, ())
+        return _with_arrays(kind, state | _UNDRAWN, ())
     state["_transformed_path"] = None  # made anew when the line is drawn
-    return with_arrays(kind, state, pack(pickler, line, state, _OF_LINE))
+    return _with_arrays(kind, state, pack(pickler, line, state, _OF_LINE))
 
 
 def _is_tick_mark(attributes: dict[str, Any]) -> bool:
@@ -258,10 +193,8 @@ _UNDRAWN: dict[str, object] = {
 }
 
 
-def with_arrays(kind: type, state: Any, packed: Any) -> Any:
-    from agent_kernel.values.restore.arrays import packed_arrays
-
-    return NEW, (kind,), (state, packed), None, None, packed_arrays
+def _with_arrays(kind: type, state: Any, packed: Any) -> Any:
+    return _NEW, (kind,), (state, packed), None, None, packed_arrays
 
 
 _OF_LINE = ("_xorig", "_yorig", "_x", "_y")
@@ -276,7 +209,7 @@ def reduce_callbacks(pickler: Pickler, registry: Any) -> Any:
         if idle is not None:
             return idle
         state = {**attributes, "callbacks": {signal: {} for signal in attributes["callbacks"]}}
-        return NEW, (type(registry),), _with_number(state | {"_func_cid_map": None}, 0)
+        return _NEW, (type(registry),), _with_number(state | {"_func_cid_map": None}, 0)
     following = registry._cid_gen.__reduce__()[1][0]
     parts = registry.__reduce_ex__(5)
     registry._cid_gen = itertools.count(following)
@@ -303,8 +236,6 @@ def _idle(kind: type, attributes: dict[str, Any]) -> tuple[object, ...] | None:
     key = (id(kind), id(handler), *signals) if all(type(signal) is str for signal in signals) else ()
     known = _idles.get(key)
     if known is None and key:
-        from agent_kernel.values.restore.figures import idle_callbacks
-
         # The handler is kept with it, so that no other comes to have its id.
         if len(_idles) >= _MOST_IDLE:
             _idles.clear()
@@ -325,3 +256,374 @@ def _holds_of_callbacks() -> int:
 
 
 _OWN_HOLDS = _holds_of_callbacks()
+
+
+# -- markers
+#
+# Each line has a marker, and each marker a transform, a function and a path. They are a third of all the objects of a
+# figure, and pickling one takes longer than to see that nobody else holds it.
+
+_attributes_of = object.__getattribute__
+
+
+def _count_holds() -> tuple[int, int, int]:
+    """How many references are counted to what one dict alone holds: in a variable here, and as an argument."""
+    holder: dict[str, object] = {"a": np.zeros(1)}
+
+    def count(value: object) -> int:
+        return getrefcount(value)
+
+    count_of_array = count(holder["a"])
+    value = holder["a"]
+    return getrefcount(value), count(value), count_of_array
+
+
+_OF_VARIABLE, _OF_VARIABLE_GIVEN, _OF_GIVEN = _count_holds()
+
+# One object is written once, and equal ones are made one. The types tell apart what is equal, but not the same: 1 and True.
+_constants: dict[tuple[object, ...], tuple[object, ...]] = {}
+_MOST_CONSTANTS = 5_000
+
+
+def _constant(made: tuple[object, ...]) -> tuple[object, ...]:
+    """The tuple that is written for all that equal this one, and have items of the same types."""
+    key = made, tuple(map(type, made))
+    known = _constants.get(key)
+    if known is None:
+        if len(_constants) >= _MOST_CONSTANTS:
+            _constants.clear()
+        known = _constants[key] = made
+    return known
+
+
+def reduce_marker(pickler: Pickler, style: Any) -> Any:
+    if pickler.careful:
+        return ordinary(pickler, style)
+    attributes = _attributes_of(style, "__dict__")
+    made = _describe_marker(style, attributes) if getrefcount(attributes) <= _OF_VARIABLE else None
+    if made is None:
+        return ordinary(pickler, style)
+    if not pickler.muted or id(style) not in pickler.muted:
+        pickler.dump_record.instances.append(style)
+    return marker_style, made
+
+
+def _describe_marker(style: Any, attributes: dict[str, Any]) -> tuple[object, ...] | None:
+    """The names of a marker's attributes, its constants, and the paths of matplotlib that it shares with other markers."""
+    parts: list[object] = []
+    shared: list[object] = []
+    for value in attributes.values():
+        kind = type(value)
+        how = _HOW_OF_MARKERS.get(id(kind)) or _how_of_marker(kind)
+        if how is _PLAIN:
+            parts.append(value)
+            continue
+        found: tuple[object, ...] | None = how(style, value)
+        if found is None and how is _describe_path:
+            shared.append(value)
+            found = _SHARED
+        if found is None:
+            return None
+        parts.append(found)
+    return type(style), _constant(tuple(attributes)), _constant(tuple(parts)), *shared
+
+
+def _how_of_marker(kind: type) -> Any:
+    """How an attribute of this type is told of: as it is, or by a function that gives None where it is not only the marker's."""
+    plain = kind in _ATOMS or module_name(kind) == "matplotlib._enums"
+    how = _PLAIN if plain else _BY_NAME.get((module_name(kind), kind.__name__), _describe_nothing)
+    if module_name(kind).partition(".")[0] in ("builtins", "matplotlib"):
+        _HOW_OF_MARKERS[id(kind)] = how
+    return how
+
+
+def _describe_number(_: object, number: float) -> tuple[object, ...] | None:
+    # Other zeros equal it, and nothing equals what is no number.
+    return ("number", number) if number and number == number else None
+
+
+def _describe_nothing(_: object, __: object) -> None:
+    return None
+
+
+def _describe_method(style: Any, method: Any) -> tuple[object, ...] | None:
+    """The name of a method of the marker itself, or of an empty one: in copying a marker matplotlib makes one of those."""
+    name, owner = method.__func__.__name__, method.__self__
+    if getattr(type(style), name, None) is not method.__func__ or getrefcount(method) > _OF_VARIABLE_GIVEN:
+        return None
+    if owner is style:
+        return "method", name, True
+    if type(owner) is not type(style) or getrefcount(owner) > _OF_VARIABLE or getweakrefcount(owner):
+        return None
+    return None if _attributes_of(owner, "__dict__") else ("method", name, False)
+
+
+def _describe_transform(_: object, transform: Any) -> tuple[object, ...] | None:
+    """The constants of a transform that is one matrix, or none, and that nothing follows."""
+    name = type(transform).__name__
+    attributes = _attributes_of(transform, "__dict__")
+    if name not in _OF_MATRIX or attributes.keys() != _OF_MATRIX[name]:
+        return None
+    if attributes["_parents"] or attributes["_inverted"] is not None or not _is_plain_state(attributes):
+        return None
+    if getrefcount(transform) > _OF_VARIABLE_GIVEN or getweakrefcount(transform):
+        return None
+    matrix = bytes_of(attributes["_mtx"], _OF_GIVEN) if name == "Affine2D" else b""
+    if matrix is None or (matrix and attributes["_mtx"].shape != (3, 3)):
+        return None
+    return "transform", name, attributes["_invalid"], attributes["_shorthand_name"], matrix
+
+
+def _is_plain_state(attributes: dict[str, Any]) -> bool:
+    return type(attributes["_invalid"]) is int and type(attributes["_shorthand_name"]) is str
+
+
+_OF_MATRIX = {
+    "IdentityTransform": {"_parents", "_invalid", "_shorthand_name", "_inverted"},
+    "Affine2D": {"_parents", "_invalid", "_shorthand_name", "_inverted", "_mtx"},
+}
+
+
+def _describe_path(_: object, path: Any) -> tuple[object, ...] | None:
+    """The constants of a path that only its marker has."""
+    attributes = _attributes_of(path, "__dict__")
+    if attributes.keys() != _OF_PATH or getrefcount(path) > _OF_VARIABLE_GIVEN or getweakrefcount(path):
+        return None
+    vertices, codes = attributes["_vertices"], attributes["_codes"]
+    points = bytes_of(vertices, _OF_VARIABLE_GIVEN)
+    rest = tuple(attributes[name] for name in _PLAIN_OF_PATH)
+    if points is None or codes is not None or not all(type(one) in (int, float, bool) for one in rest):
+        return None
+    return "path", points, vertices.shape, *rest, *map(type, rest)
+
+
+_PLAIN_OF_PATH = ("_interpolation_steps", "_simplify_threshold", "_should_simplify", "_readonly")
+_OF_PATH = {"_vertices", "_codes", *_PLAIN_OF_PATH}
+
+
+_ATOMS = (type(None), str, bool, int)
+_PLAIN = object()
+_SHARED = ("shared",)
+_HOW_OF_MARKERS: dict[int, Any] = {}
+_BY_NAME: dict[tuple[str, str], Any] = {
+    ("builtins", "float"): _describe_number,
+    ("builtins", "method"): _describe_method,
+    ("matplotlib.transforms", "IdentityTransform"): _describe_transform,
+    ("matplotlib.transforms", "Affine2D"): _describe_transform,
+    ("matplotlib.path", "Path"): _describe_path,
+}
+
+
+# -- parts of transforms, saved alike whether they were used before or not
+#
+# Each part knows what follows it by weak references. What it follows itself it holds, so it is saved without the others,
+# and loaded so that it tells them of itself.
+
+_HANDLERS = HANDLERS.by_id
+
+
+def reduce_transform(pickler: Pickler, node: Any) -> Any:
+    if pickler.careful or (pickler.muted and id(node) in pickler.muted):
+        return pickler.custom(node)
+    kind: Any = type(node)
+    name = kind.__name__
+    pickler.dump_record.opaque.append(node)
+    pickler.note_class_level(kind)
+    attributes: dict[str, Any] = node.__dict__
+    if attributes.get("_invalid") and name not in _PASS_ON and name not in _PATHS:
+        _work_out(node, attributes, pickler.linear)
+    if name == "TransformedBbox":
+        description = _describe_box(node, attributes, pickler.linear)
+        if description is not None:
+            return _NEW, (kind,), description, None, None, told_box
+    state = _state_of_transform(name, node, attributes)
+    if name in _PATHS:
+        return _NEW, (kind,), state, None, None, transformed_path
+    return _with_arrays(kind, state, () if name in _PASS_ON or not pickler.packs else pack(pickler, node, state, state))
+
+
+# These keep a path as it was transformed when it was drawn last.
+_PATHS = frozenset({"TransformedPath", "TransformedPatchPath"})
+
+
+def _follows(parent: Any, child: object) -> bool:
+    """Whether a part of a transform is loaded so that it follows this one again."""
+    kind = type(parent)
+    if not _uses_reduce_transform(kind):
+        return False
+    attributes = _attributes_of(parent, "__dict__")
+    return kind.__name__ in _PATHS or any(map(is_, map(attributes.get, CHILDREN), repeat(child)))
+
+
+def _uses_reduce_transform(kind: type) -> bool:
+    """Whether `reduce_transform` says how objects of this type are saved."""
+    handler: Any = _HANDLERS.get(id(kind)) or find_handler(kind)
+    return handler is reduce_transform
+
+
+# All that changes below passes through these, whatever they say of themselves.
+_PASS_ON = frozenset({"CompositeGenericTransform", "TransformWrapper", "BlendedGenericTransform"})
+_UNTRANSFORMED: dict[str, object] = {"_transformed_path": None, "_transformed_points": None, "_invalid": 1}
+
+
+def _state_of_transform(name: str, node: Any, attributes: dict[str, Any]) -> dict[str, Any]:
+    """What a part of a transform is saved with: the same before it was drawn, or asked for anything, and afterwards.
+
+    It keeps matrices and points until what they are worked out from changes. Those are worked out now, unless code that
+    is not matplotlib's would run. Of what follows it only that is saved which does not tell of itself what it follows,
+    as parts of transforms do, and transformed paths that are made when lines are drawn.
+    """
+    state = attributes.copy()  # as matplotlib does it, but for those that are left out
+    parents = [found for known in attributes["_parents"].values() if (found := known()) is not None]
+    state["_parents"] = dict(enumerate(found for found in parents if not _follows(found, node)))
+    if name in _PATHS:
+        state |= _UNTRANSFORMED
+    elif name in _PASS_ON:
+        state["_invalid"] = 1
+        if "_affine" in state:
+            state["_affine"] = None
+    elif state.get("_inverted") is not None and sys.getrefcount(state["_inverted"]) <= _OF_AN_INVERSE:
+        state["_inverted"] = None
+    return state
+
+
+_OF_AN_INVERSE = 3  # the transform, `state`, and getrefcount's argument
+
+
+def _work_out(node: Any, attributes: dict[str, Any], linear: dict[int, bool]) -> None:
+    if not _is_linear(node, attributes, linear):
+        return
+    ask = node.get_matrix if "_mtx" in attributes else getattr(node, "get_points", None)
+    if "_boxin" in attributes:  # it may be empty, and is divided by
+        numpy: Any = sys.modules["numpy"]
+        with numpy.errstate(all="ignore"):
+            node.get_matrix()
+    elif ask is not None:
+        ask()
+
+
+def _is_linear(node: Any, attributes: dict[str, Any], linear: dict[int, bool]) -> bool:
+    """Whether what a part of a transform is worked out from is linear, and all of matplotlib's own."""
+    known = linear.get(id(node))
+    if known is None:
+        ours = type(node).__module__.startswith("matplotlib.")
+        below = [attributes[name] for name in CHILDREN & attributes.keys()] if ours else []
+        if below:
+            ours = all(_is_linear(found, found.__dict__, linear) for found in below)
+        else:
+            leaves = (
+                loaded_class("matplotlib.transforms", "Bbox"),
+                loaded_class("matplotlib.transforms", "AffineBase"),
+            )
+            ours = ours and isinstance(node, leaves)
+        known = linear[id(node)] = ours
+    return known
+
+
+# -- clip boxes
+
+
+def _describe_box(box: Any, attributes: dict[str, Any], linear: dict[int, bool]) -> tuple[object, ...] | None:
+    """The constants of a box that nothing follows, and the transforms that lie below it and are not its own.
+
+    The clip box of an artist is the unit box, turned by a transform that goes to where the patch of the axes is, and from
+    there to where these are. All in between is its own, and made anew with it.
+    """
+    if attributes["_parents"]:
+        return None
+    shared: list[object] = []
+    description = _describe_node(box, attributes, shared, linear)
+    return None if description is None else (_constant(description), *shared)
+
+
+def _describe_node(
+    node: Any, attributes: dict[str, Any], shared: list[object], linear: dict[int, bool]
+) -> tuple[object, ...] | None:
+    kind = type(node)
+    form = _forms.get(id(kind))
+    if form is None or form.names != (*attributes,):
+        form = _note_form(kind, (*attributes,))
+    parts: list[object] = [form.names]
+    for name, plain, how in form.described:
+        value = attributes[name]
+        if plain is not None:  # first: most are None, a number or a word
+            if value is not None and type(value) is not plain:
+                return None
+        elif how == "child":
+            value = _describe_child(value, node, shared, linear)
+            if value is None:
+                return None
+        elif how == "passed on":
+            value = 1
+        elif value is None:
+            pass
+        elif how == "array":
+            points = bytes_of(value, _OF_VARIABLE_GIVEN)
+            if points is None:
+                return None
+            value = points, value.shape
+        elif getrefcount(value) > _OF_VARIABLE:  # an inverse, which is worked out again
+            return None
+        else:
+            value = None
+        parts.append(value)
+    if getweakrefcount(node) != form.followed:  # its children know it by weak references
+        return None
+    parts.append(form.name)
+    return (*parts,)
+
+
+class _Form(msgspec.Struct, frozen=True):
+    """How objects of a type are told of: by each attribute but those that follow it. `followed`: how many are its children."""
+
+    kind: type  # kept, so that no other comes to have its id
+    name: str
+    names: tuple[str, ...]
+    described: tuple[tuple[str, type | None, str], ...]  # the attribute, and its type or what it is
+    followed: int
+
+
+_forms: dict[int, _Form] = {}
+_HOW: dict[str, Any] = {
+    **dict.fromkeys(("_invalid", "input_dims", "output_dims"), int),
+    **dict.fromkeys(("_points", "_points_orig", "_minpos", "_mtx"), "array"),
+    **dict.fromkeys(CHILDREN, "child"),
+    "_shorthand_name": str,
+    "_ignore": bool,
+    "_inverted": "inverse",
+}
+
+
+def _note_form(kind: type, names: tuple[str, ...]) -> _Form:
+    hows = [(name, _HOW.get(name, type(None))) for name in names if name != "_parents"]
+    if kind.__name__ in _PASS_ON:
+        hows = [(name, "passed on" if name == "_invalid" else how) for name, how in hows]
+    followed = sum(how == "child" for _, how in hows)
+    described = tuple((name, None, how) if isinstance(how, str) else (name, how, "") for name, how in hows)
+    made = _forms[id(kind)] = _Form(kind, kind.__name__, names, described, followed)
+    return made
+
+
+def _describe_child(
+    child: Any, parent: object, shared: list[object], linear: dict[int, bool]
+) -> tuple[object, ...] | None:
+    """The constants of what only its parent has, or the number of what others have too; None if that is unknown."""
+    kind = type(child)
+    if not _uses_reduce_transform(kind):
+        return None
+    if getrefcount(child) > _OF_VARIABLE_GIVEN or kind.__name__ not in _OWN:
+        shared.append(child)
+        return (len(shared) - 1,)
+    attributes = _attributes_of(child, "__dict__")
+    parents = attributes["_parents"]
+    if len(parents) != 1:
+        return None
+    (known,) = parents.values()
+    if known() is not parent:
+        return None
+    if attributes["_invalid"] and kind.__name__ not in _PASS_ON:
+        _work_out(child, attributes, linear)
+    return _describe_node(child, attributes, shared, linear)
+
+
+_OWN = frozenset({"Bbox", "BboxTransformTo", "Affine2D", "CompositeGenericTransform", "IdentityTransform"})
