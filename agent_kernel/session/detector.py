@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain, compress, islice
 from operator import attrgetter
@@ -18,7 +18,7 @@ import msgspec
 from agent_kernel.quiet import noted_interrupts, unwarned
 from agent_kernel.repository import Repository, Unsaved, Writer
 from agent_kernel.session import dependencies, library_state
-from agent_kernel.session.live_objects import Living
+from agent_kernel.session.live_objects import Living, commits_of_cells
 from agent_kernel.session.tracking import BUILTIN_IDS, HELD_BYTES, LEAST_COST_S, Bindings, Group, Rebound, Tracking
 from agent_kernel.values import CLASS_PREFIX, references
 from agent_kernel.values.definitions import variables_used
@@ -167,14 +167,6 @@ class Touched(msgspec.Struct, frozen=True):
         )
 
 
-def _commits_of_cells(
-    repo: Repository, session: str, numbers: Collection[int], names: Collection[str] = ()
-) -> Mapping[int, str]:
-    from agent_kernel.session.load_failures import commits_of_cells
-
-    return commits_of_cells(repo, session, numbers, names)
-
-
 class Detector:
     """The part of a workspace that looks at the namespace and never alters it."""
 
@@ -190,7 +182,7 @@ class Detector:
         self.tracking = Tracking()
         self.bindings = Bindings(is_versioned)
         self.living = living or Living()
-        self.living.go_on(partial(_commits_of_cells, repo))
+        self.living.go_on(partial(commits_of_cells, repo))
         self.callbacks: Callable[[], Iterable[object]] = tuple
         self.outputs: Callable[[], Iterable[object]] = tuple
         self.after_load: Callable[[], object] = tuple  # what the interface does when values were built

@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from agent_kernel.errors import BranchInUseError, DamagedObjectError, NewerFormatError, StoreUnavailableError
+from agent_kernel.errors import (
+    AgentKernelError,
+    BranchInUseError,
+    DamagedObjectError,
+    NewerFormatError,
+    StoreUnavailableError,
+)
 from agent_kernel.repository import (
     ASIDE,
     NO_CHAT,
@@ -320,6 +326,14 @@ def describe_error(error: BaseException) -> str:
     """The error's type and text; only plain text is read, because `str` of a notebook's own error is its code."""
     texts = [argument for argument in error.args[:1] if type(argument) is str]
     return escape_surrogates(": ".join([type(error).__name__, *texts])[:500])
+
+
+def error_line(error: BaseException) -> str:
+    """An error in one line. Its `str` is not asked unless it is ours: that would be the notebook's code."""
+    if isinstance(error, AgentKernelError):
+        return str(error)
+    texts = [argument for argument in error.args if type(argument) is str]
+    return " ".join(": ".join([type(error).__name__, *texts]).split())[:200]
 
 
 def escape_surrogates(text: str) -> str:

@@ -146,7 +146,7 @@ def prepare(repo: Repository, commit: ObjectId | None, *, keep: bool, partial: b
     except StoreUnavailableError:
         raise
     except Exception as error:
-        from agent_kernel.session.load_failures import error_line
+        from agent_kernel.session.history import error_line
 
         reason = error_line(error)
         if not partial:

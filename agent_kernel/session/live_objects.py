@@ -8,6 +8,7 @@ takes out of the namespace is held until the session closes.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 import secrets
@@ -16,12 +17,16 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from agent_kernel.errors import AgentKernelError
+from agent_kernel.repository import short
+from agent_kernel.session.history import title
+from agent_kernel.text import shorten
 from agent_kernel.values.surface import Placeholder, save_failure_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from agent_kernel.repository import Unsaved
+    from agent_kernel.repository import Commit, ObjectId, Repository, Unsaved
     from agent_kernel.values.classes import ClassRegistry
     from agent_kernel.values.dump import SaveFailure
     from agent_kernel.values.surface import Holdings
@@ -36,6 +41,7 @@ class FindCells(Protocol):
     def __call__(self, session: str, numbers: Collection[int], names: Collection[str] = (), /) -> Mapping[int, str]: ...
 
 
+_FURTHEST = 10_000  # commits to look through for the cell that made a value
 _NUMBERED = re.compile(r"run cells? (\[\d+\](?: and \[\d+\])*) again")
 
 
@@ -114,6 +120,53 @@ def describe_failures(
 
 def _find_no_cells(session: str, numbers: Collection[int], names: Collection[str] = ()) -> Mapping[int, str]:
     return {}
+
+
+def commits_of_cells(
+    repo: Repository, session: str, numbers: Collection[int], names: Collection[str] = ()
+) -> dict[int, str]:
+    """The commits of some cells of a session by number, as `3f2a91c4 (lock = Lock())`, as far as the history can be read.
+
+    Args:
+        names: variables that lead to what these cells made. The newest commit that says so of a name says which later
+            cells bound it; these are found, too.
+    """
+    found: dict[int, str] = {}
+    wanted, remaining = set(numbers), set(names)
+    with contextlib.suppress(AgentKernelError):
+        tips = dict.fromkeys(
+            (*repo.branches().values(), *repo.tags().values(), *(head.commit for head in repo.heads().values()))
+        )
+        for id, commit in repo.log([tip for tip in tips if tip is not None], limit=_FURTHEST):
+            if commit.session != session:
+                continue
+            for one in commit.unsaved if remaining else ():
+                named = remaining.intersection(one.name.split(", "))
+                cells = set(cells_of(one.remedy)) if named else set[int]()
+                if named and cells.issuperset(numbers):
+                    wanted |= cells
+                    remaining -= named
+            number = commit.cell.number if commit.cell is not None else None
+            if number is not None and number in wanted and number not in found:
+                found[number] = _label(id, commit)
+            if len(found) == len(wanted):
+                break
+    return found
+
+
+def _label(id: ObjectId, commit: Commit) -> str:
+    """`3f2a91c4 (lock = Lock())`: asked once for each of thousands of values that one cell made."""
+    known = _labels.get(id)
+    if known is None:
+        if len(_labels) > _MOST_LABELS:
+            _labels.clear()
+        known = _labels[id] = f"{short(id)} ({shorten(title(commit), _TITLE)})"
+    return known
+
+
+_labels: dict[ObjectId, str] = {}
+_MOST_LABELS = 1_000
+_TITLE = 60  # characters of what a cell is called
 
 
 class Living:

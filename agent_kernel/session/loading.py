@@ -1,16 +1,22 @@
-"""Build another state aside, and remember of what was put in place how its live objects pickle."""
+"""Build another state aside, and remember of what was put in place how its live objects pickle.
+
+At the end: what to say, and what to put into the namespace, where stored values could not be rebuilt.
+"""
 
 from __future__ import annotations
 
+import secrets
+import sys
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import Path
 from pickle import PickleBuffer
 from typing import Any, NoReturn
 
 import msgspec
 
-from agent_kernel.errors import DamagedObjectError, NewerFormatError, UntrustedValueError
+from agent_kernel.errors import AgentKernelError, DamagedObjectError, LoadError, NewerFormatError, UntrustedValueError
 from agent_kernel.quiet import unwarned
 from agent_kernel.repository import (
     AtHand,
@@ -22,25 +28,29 @@ from agent_kernel.repository import (
     Pieces,
     Repository,
     Tree,
+    Unsaved,
     pieces_of,
     read_blob,
     read_blob_into,
+    short,
 )
 from agent_kernel.session import saving, trust
+from agent_kernel.session.history import error_line
 from agent_kernel.session.live_objects import Living
-from agent_kernel.session.load_failures import LoadFailure
 from agent_kernel.session.operations import class_groups, find_needed_classes
+from agent_kernel.session.provenance import import_folders, version_now
 from agent_kernel.session.serialization import Components, roots_of
-from agent_kernel.session.tracking import NO_NAMES, NO_PIECES, Group, Tracking
-from agent_kernel.values import CLASS_PREFIX
+from agent_kernel.session.tracking import NO_NAMES, NO_PIECES, Group, Placeholders, Tracking
+from agent_kernel.values import CLASS_PREFIX, previews
 from agent_kernel.values.aliases import Reach
 from agent_kernel.values.definitions import DefinitionId
-from agent_kernel.values.dump import MemoryUse
+from agent_kernel.values.dump import MemoryUse, SaveFailure
 from agent_kernel.values.groups import Dumped, Layout, decode_layout, dump_group, failures_of
 from agent_kernel.values.loader import Loader
 from agent_kernel.values.pickler import FOREIGN
 from agent_kernel.values.previews.reading import module_name
 from agent_kernel.values.streams import Failure, StoredGroup
+from agent_kernel.values.surface import Placeholder
 
 # -- plan another state: load only the names whose values differ, and those whose class does
 #
@@ -594,3 +604,189 @@ def _member(living: Living, namespace: dict[str, object], name: str) -> object:
     if name.startswith(CLASS_PREFIX):
         return living.classes.live(name.removeprefix(CLASS_PREFIX))
     return namespace[name]
+
+
+# -- what a state is loaded without: stored values that could not be rebuilt here
+#
+# Each is replaced in the namespace by a placeholder: using it raises an error. The name keeps its entry in the tree: no
+# commit stores it anew, so nothing of it is lost, and a later checkout tries it again.
+
+WAY_ON = "--partial (in Python partial=True) goes on without, and keeps what is stored"
+_FURTHEST = 10_000  # commits to look through for the cell that made a value
+
+
+class LoadFailure(msgspec.Struct, frozen=True):
+    """A group that could not be loaded. `class_id`: for the sake of this class; `manifest`: None if it is not readable."""
+
+    members: tuple[str, ...]
+    entries: dict[str, Entry]
+    error: BaseException
+    class_id: str
+    manifest: Manifest | None
+    folder: str = ""  # the one that a module came from which is not found now
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name in self.members if not name.startswith("\0"))
+
+    def reason(self) -> str:
+        """Why, in one line, and which packages are other ones than those it was saved with."""
+        kind = self.class_id.partition("#")[0]
+        of_class = f"the class {kind} cannot be loaded: " if kind else ""
+        packages = self.manifest.packages if self.manifest is not None else {}
+        others = [_other(package, saved) for package, saved in sorted(packages.items())]
+        differ = "; ".join(filter(None, others))
+        text = of_class + error_line(self.error) + (f" (saved with {differ})" if differ else "")
+        if not self.folder:
+            return text
+        if not Path(self.folder).is_dir():
+            return f"{text}; it came from the folder {self.folder}, which is not there now"
+        return f"{text}; it came from a folder that is not in sys.path: run sys.path.insert(0, {self.folder!r}) and check out again"
+
+
+def with_folder(repo: Repository, failed: LoadFailure, sources: Sequence[ObjectId]) -> LoadFailure:
+    """Say of a module that is not found which folder it came from, as far as the history knows: nothing is imported."""
+    name = failed.error.name if isinstance(failed.error, ModuleNotFoundError) else None
+    package = (name or "").partition(".")[0]
+    if not package:
+        return failed
+    import_path = set(import_folders(sys.path))
+    missing: str = ""
+    for folder in dict.fromkeys(folder for source in sources for folder in _folders(repo, source)):
+        if folder in import_path:
+            continue
+        if not Path(folder).is_dir():
+            missing = missing or folder
+        elif any(_is_module(entry.name, package) for entry in Path(folder).iterdir()):
+            return msgspec.structs.replace(failed, folder=folder)
+    return msgspec.structs.replace(failed, folder=missing)
+
+
+def _is_module(file: str, package: str) -> bool:
+    return file == package or (file.startswith(f"{package}.") and file.endswith((".py", ".so", ".pyd")))
+
+
+def _folders(repo: Repository, source: ObjectId) -> list[str]:
+    """The folders that the sessions of these commits imported from, the latest first."""
+    try:
+        commits = (commit for _, commit in repo.log(source, limit=_LATEST, first_parent=True))
+        return list(dict.fromkeys(folder for commit in commits for folder in (*commit.folders, commit.cwd) if folder))
+    except AgentKernelError:  # the history is damaged further back
+        return []
+
+
+_LATEST = 1_000  # commits to look through for the folder of a module
+
+
+def _other(package: str, saved: str) -> str:
+    now = version_now(package)
+    if now == saved:
+        return ""
+    if now:
+        return f"{package} {saved}, this is {now}"
+    from importlib.util import find_spec
+
+    is_there = package in sys.modules or find_spec(package) is not None
+    return f"{package} {saved}" + ("" if is_there else ", which is not installed")
+
+
+def load_error(failed: Iterable[LoadFailure], way: str = "") -> LoadError:
+    """The error that names what could not be loaded, each with its reason."""
+    by_reason: dict[str, list[str]] = {}
+    causes: list[BaseException] = []
+    for one in failed:
+        if one.names:
+            by_reason.setdefault(one.reason(), []).extend(one.names)
+            causes.append(one.error)
+    names = tuple(sorted(name for found in by_reason.values() for name in found))
+    failures = tuple((tuple(sorted(found)), reason) for reason, found in by_reason.items())
+    error = LoadError(names, "; ".join(by_reason), failures, way)
+    error.__cause__ = causes[0]
+    return error
+
+
+# -- placeholders
+
+
+def make_placeholders(
+    repo: Repository, failed: Sequence[LoadFailure], sources: Sequence[ObjectId], classes: frozenset[str]
+) -> list[Group]:
+    """What to remember of groups that could not be loaded, with a placeholder for each of their names.
+
+    Args:
+        sources: commits from which the entries come.
+        classes: the ids of all classes in the tree, for groups of which it cannot be read what they need.
+    """
+    cells = _cells(repo, sources, {name for one in failed for name in one.names})
+    return [_unloaded_group(repo, one, cells, classes) for one in failed]
+
+
+def _unloaded_group(repo: Repository, failed: LoadFailure, cells: dict[str, str], classes: frozenset[str]) -> Group:
+    reason = failed.reason()
+    placeholders = Placeholders({}, {})
+    for name in failed.names:
+        kind = _type(repo, failed.entries[name])
+        made = f"; {cells[name]} made it" if name in cells else ""
+        remedy = f"it stays in the store: when the cause is gone, %agent checkout loads it{made}"
+        own = SaveFailure("", kind, reason, remedy)
+        copied = SaveFailure(
+            f"unloaded-{secrets.token_hex(6)}",
+            kind,
+            f"it is a copy of what stood for {name}, which could not be loaded: {reason}",
+            f"copy {name} again where it is loaded",
+        )
+        placeholders.by_name[name] = Placeholder(copied, name, own)
+        placeholders.reports[name] = Unsaved(name, kind, reason, remedy, stored=True)
+    needs = failed.manifest.classes if failed.manifest is not None else ()
+    return Group(
+        members=failed.members,
+        signature=b"",
+        own={},
+        stored=failed.entries,
+        pieces=[],
+        reach=Reach(),
+        globals_used=frozenset(),
+        classes=frozenset(needed.removeprefix(CLASS_PREFIX) for needed in needs) if failed.manifest else classes,
+        save_failures=(),
+        size=failed.manifest.size if failed.manifest is not None else 0,
+        placeholders=placeholders,
+    )
+
+
+def _type(repo: Repository, entry: Entry) -> str:
+    try:
+        return previews.decode(repo.read_preview(entry)).type
+    except (DamagedObjectError, NewerFormatError, msgspec.MsgspecError):
+        return ""
+
+
+# -- where a value comes from
+
+
+def _cells(repo: Repository, sources: Sequence[ObjectId], names: set[str]) -> dict[str, str]:
+    """The cell that made each of these values, as far as the history can be read."""
+    found: dict[str, str] = {}
+    for source in sources:
+        try:
+            _walk_back(repo, source, names - found.keys(), found)
+        except AgentKernelError:  # the history is damaged further back: what was found so far will do
+            continue
+    return found
+
+
+def _walk_back(repo: Repository, start: ObjectId, names: set[str], found: dict[str, str]) -> None:
+    for id, commit in repo.log(start, limit=_FURTHEST, first_parent=True):
+        changed = names & {change.name for change in commit.changed if change.how != "-"}
+        names = names - changed
+        if not changed:
+            continue
+        sources = [commit.restores] if commit.restores is not None else list(commit.parents[1:])
+        if commit.cell is not None:
+            number = f" [{commit.cell.number}]" if commit.cell.number is not None else ""
+            found |= dict.fromkeys(changed, f"the cell{number} of {short(id)}")
+        elif sources:
+            _walk_back(repo, sources[0], changed, found)
+        else:
+            found |= dict.fromkeys(changed, f"commit {short(id)}")
+        if not names:
+            return

@@ -18,12 +18,14 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from agent_kernel.repository import Commit, Document, Kind, ObjectId, encode, load_list, store_list
 from agent_kernel.values import previews
+from agent_kernel.values.previews.reading import module_dict
 from agent_kernel.values.redacted_values import Reader, RedactedNumbers, RedactedTexts, spellings
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ __all__ = [
     "page_of",
     "read_notebook",
     "store_cell",
+    "version_now",
 ]
 
 
@@ -424,6 +427,15 @@ def list_distributions(folders: list[str]) -> list[str]:
     for folder in reversed(folders):
         found.update(_distributions(folder, _change_time_ns(folder)))
     return [f"{name}=={version}" for name, version in sorted(found.items())]
+
+
+def version_now(package: str) -> str:
+    """The version of a package as it is now; nothing if it is not known, or not there."""
+    module = sys.modules.get(package)
+    version = module_dict(module).get("__version__") if isinstance(module, ModuleType) else None
+    if isinstance(version, str):
+        return str(version)
+    return find_version(package)
 
 
 def find_version(package: str) -> str:

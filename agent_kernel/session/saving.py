@@ -7,7 +7,6 @@ import logging
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
 import msgspec
@@ -30,6 +29,7 @@ from agent_kernel.repository import (
     stream_cuts,
 )
 from agent_kernel.repository.blobs import INLINE
+from agent_kernel.session.provenance import version_now
 from agent_kernel.session.tracking import (
     NO_CUTS,
     NO_IDS,
@@ -46,7 +46,7 @@ from agent_kernel.values import CLASS_PREFIX, class_entry, list_for_person, prev
 from agent_kernel.values.atoms import Part
 from agent_kernel.values.definitions import DefinitionId
 from agent_kernel.values.groups import Dumped, encode_layout
-from agent_kernel.values.previews.reading import derives_from, module_dict
+from agent_kernel.values.previews.reading import derives_from
 from agent_kernel.values.references import is_library, name_in
 
 if TYPE_CHECKING:
@@ -426,14 +426,3 @@ def _version(package: str) -> str:
     if package not in _versions:
         _versions[package] = version_now(package)
     return _versions[package]
-
-
-def version_now(package: str) -> str:
-    """The version of a package as it is now; nothing if it is not known, or not there."""
-    module = sys.modules.get(package)
-    version = module_dict(module).get("__version__") if isinstance(module, ModuleType) else None
-    if isinstance(version, str):
-        return str(version)
-    from agent_kernel.session.provenance import find_version
-
-    return find_version(package)

@@ -338,7 +338,7 @@ class Snapshot(Mapping[str, object]):
         return self._loaded[name]
 
     def _load(self, name: str) -> None:
-        from agent_kernel.session import load_failures, loading
+        from agent_kernel.session import loading
 
         empty = self.repo.tree(None)
         plan = loading.plan(self.repo, Tracking(), self._living, empty, self._tree, [name])
@@ -348,7 +348,7 @@ class Snapshot(Mapping[str, object]):
         built = loading.build(self.repo, self._living, self._namespace, plan, plain=self._plain)
         failed = [one for one in built.failed if name in one.members]
         if failed:
-            raise load_failures.load_error(failed)
+            raise loading.load_error(failed)
         self._classes |= built.classes
         name_placeholders(built.values)
         for found, value in built.values.items():

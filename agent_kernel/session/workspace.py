@@ -22,8 +22,7 @@ from agent_kernel.values.restore.objects import set_content
 from agent_kernel.values.surface import name_placeholders
 
 if TYPE_CHECKING:
-    from agent_kernel.session.load_failures import LoadFailure
-    from agent_kernel.session.loading import Built, Plan
+    from agent_kernel.session.loading import Built, LoadFailure, Plan
     from agent_kernel.session.serialization import Staged
     from agent_kernel.values.surface import Holdings
 
@@ -56,7 +55,7 @@ class Workspace(Detector):
             LoadError: values could not be loaded. Nothing was changed.
             DamagedObjectError: it cannot be told which names there are. Nothing was changed.
         """
-        from agent_kernel.session import load_failures, loading
+        from agent_kernel.session import loading
 
         plan = loading.plan(self.repo, self.tracking, self.living, tree, target, names, absent, stay)
         live = {id(group): group for name in plan.entries if (group := self.tracking.groups.get(name)) is not None}
@@ -65,13 +64,13 @@ class Workspace(Detector):
         )
         self.after_load()
         commits = [source for source in sources if source is not None]
-        built.failed = [load_failures.with_folder(self.repo, one, commits) for one in built.failed]
+        built.failed = [loading.with_folder(self.repo, one, commits) for one in built.failed]
         # What stands here as a placeholder already is no news, and nothing that a move could lose.
         news = [failed for failed in built.failed if failed.names and (names is not None or not self._stood_in(failed))]
         if news and not partial and not (restarted and self._leaves_nothing(plan, news)):
-            raise load_failures.load_error(news, load_failures.WAY_ON)
+            raise loading.load_error(news, loading.WAY_ON)
         classes = frozenset(name.removeprefix(CLASS_PREFIX) for name in target.names() if name.startswith(CLASS_PREFIX))
-        groups = load_failures.make_placeholders(self.repo, built.failed, commits, classes) if built.failed else []
+        groups = loading.make_placeholders(self.repo, built.failed, commits, classes) if built.failed else []
         parted = self._find_parted(plan, built) if names is None else {}
         made = plan, built.values, built.classes, tuple(groups), stay, built.contents, built.registers
         return Loaded(*made, parted, built.pinned)

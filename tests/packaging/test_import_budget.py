@@ -60,7 +60,6 @@ AGENTS = {
 # What only some kinds of values need, and only some commits.
 BY_KIND = {
     "agent_kernel.repository.upkeep",
-    "agent_kernel.session.load_failures",
     "agent_kernel.values.classes",
     "agent_kernel.values.constants",
     "agent_kernel.values.reducers.code",
