@@ -15,7 +15,9 @@ from agent_kernel.bundle import exporting, keys, opening
 from agent_kernel.bundle.members import (
     REQUIREMENTS,
     MadeEnvironment,
+    environment_of,
     environment_path_of,
+    find_needed,
     make_environment,
     make_lock,
     read_pins,
@@ -143,11 +145,9 @@ def _find_signer(scope: Scope, options: Namespace) -> tuple[keys.Signer | None, 
 
 
 def _lock_of(contents: Contents) -> tuple[bytes, str]:
-    from agent_kernel.bundle.members import find_needed
-
     pins = find_needed(contents).pins
     tip = contents.repo.commit_at(contents.chosen.branches[contents.chosen.head])
-    python = str(exporting.environment_of(contents.repo, tip).get("python", ""))
+    python = str(environment_of(contents.repo, tip).get("python", ""))
     return (
         make_lock(pins, python) if pins and python else (b"", "the history does not say which packages were installed")
     )

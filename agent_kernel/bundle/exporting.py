@@ -7,7 +7,6 @@ or where the file was made. Nothing is unpickled.
 from __future__ import annotations
 
 import contextlib
-import json
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from agent_kernel.bundle.data import Plain, plain_data
+from agent_kernel.bundle.members import LOCK, Plain, encode_json, environment_of, find_needed, make_members, plain_data
 from agent_kernel.bundle.secrets import holds_any, looks_secret, value_looks_secret
 from agent_kernel.cells.files import history_notebook
 from agent_kernel.commands.contents import read_stored
@@ -52,7 +51,7 @@ from agent_kernel.repository.rewrite import Plan, rewrite, tips
 from agent_kernel.repository.runs import EVENTS
 from agent_kernel.repository.upkeep import Reach, commit_keys
 from agent_kernel.session import Repository
-from agent_kernel.session.provenance import decode_cell, decode_environment, document_of, store_cell
+from agent_kernel.session.provenance import decode_cell, document_of, store_cell
 from agent_kernel.storage.archive import (
     BUNDLE_VERSION,
     INDEX,
@@ -635,7 +634,6 @@ def write(
         DamagedObjectError: an object in the store is not what was stored.
         StoreFullError, StoreUnavailableError: the file cannot be written.
     """
-    from agent_kernel.bundle import members
     from agent_kernel.errors import StoreFullError, StoreUnavailableError
 
     try:
@@ -643,8 +641,8 @@ def write(
             plain = contents.plain
             tip = contents.chosen.branches[contents.chosen.head]
             extra = plain.members | {NOTEBOOK: history_notebook(contents.repo, tip, keep_failed=True).content}
-            extra |= {members.LOCK: lock} if lock else {}
-            extra |= members.make_members(contents, extra)
+            extra |= {LOCK: lock} if lock else {}
+            extra |= make_members(contents, extra)
             for name in sorted(extra):
                 packer.add(name, [[extra[name]]], packed=len(extra[name]) <= _MOST_PACKED)
             rows: list[bytes] = []
@@ -664,11 +662,6 @@ def write(
     import hashlib
 
     return Written(path, path.stat().st_size, hashlib.sha256(manifest).hexdigest(), plain)
-
-
-def encode_json(value: object) -> bytes:
-    """JSON in one way: sorted, indented, UTF-8."""
-    return (json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True) + "\n").encode("utf-8", "backslashreplace")
 
 
 def _members(packer: Packer) -> dict[str, dict[str, object]]:
@@ -722,8 +715,6 @@ def _runs(contents: Contents) -> set[str]:
 
 def describe(contents: Contents, plain: Plain) -> dict[str, object]:
     """What a bundle says of itself, for people and programs that read no store."""
-    from agent_kernel.bundle import members
-
     repo, chosen = contents.repo, contents.chosen
     tip = chosen.branches[chosen.head]
     commits = [commit for _, commit in repo.history.walk(chosen.tips)]
@@ -740,7 +731,7 @@ def describe(contents: Contents, plain: Plain) -> dict[str, object]:
         "last_ns": max(times),
         "authors": sorted({commit.author.name for commit in commits}),
         "notebook": last.document.name if last.document is not None else "",
-        "environment": environment_of(repo, last) | {"imported": list(members.find_needed(contents).imported)},
+        "environment": environment_of(repo, last) | {"imported": list(find_needed(contents).imported)},
         "left_out": list(contents.left_out),
         "masked": [hex_of(one) for one in contents.masked],
         "silent": [hex_of(one) for one in contents.silent],
@@ -757,18 +748,6 @@ def _form(name: str, plain: Plain) -> dict[str, object]:
     if name in plain.names:
         return {"data": plain.names[name]}
     return {"needs_trust": plain.needs_trust[name]} if name in plain.needs_trust else {}
-
-
-def environment_of(repo: Repository, commit: Commit) -> dict[str, object]:
-    if commit.environment is None:
-        return {}
-    found = decode_environment(repo.objects.get(Kind.SMALL, commit.environment))
-    return {
-        "python": found.python,
-        "implementation": found.implementation,
-        "platform": found.platform,
-        "packages": list(found.packages),
-    }
 
 
 def _variable(repo: Repository, entry: Entry) -> dict[str, object]:

@@ -1,12 +1,17 @@
-"""What stands in a bundle beside the store, for people and programs without this package: pinned packages, RO-Crate, README.
+"""What stands in a bundle beside the store, for people and programs without this package: plain data, pinned packages, RO-Crate, README.
 
-All three are made from the history alone, with one exception: which of the installed packages the code needs is known to the
+The last three are made from the history alone, with one exception: which of the installed packages the code needs is known to the
 interpreter that exports, and it is asked only about packages that it has in just the versions that the notebook had. The list of
 packages also becomes a lock, made by `export --lock`, and a virtual environment of them, made by `open --env`.
 """
 
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportMissingTypeStubs=false
+
 from __future__ import annotations
 
+import io
+import json
 import os
 import re
 import shutil
@@ -14,20 +19,37 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
+from hashlib import sha256
 from importlib import metadata
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import msgspec
 
-from agent_kernel.bundle.exporting import encode_json, environment_of
-from agent_kernel.errors import StoreUnavailableError
-from agent_kernel.storage.archive import CRATE, INDEX, LOCK, MANIFEST, NOTEBOOK, OBJECTS, README, RECORDS, REQUIREMENTS
+from agent_kernel.errors import AgentKernelError, StoreUnavailableError
+from agent_kernel.repository import Kind
+from agent_kernel.session.provenance import decode_environment
+from agent_kernel.session.snapshot import Snapshot
+from agent_kernel.storage.archive import (
+    CRATE,
+    DEVICES,
+    INDEX,
+    LOCK,
+    MANIFEST,
+    NOTEBOOK,
+    OBJECTS,
+    README,
+    RECORDS,
+    REQUIREMENTS,
+)
 from agent_kernel.text import clean, exact_time
+from agent_kernel.values.restore.arrays import is_long_double
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -35,6 +57,7 @@ if TYPE_CHECKING:
     from agent_kernel.bundle.exporting import Contents
     from agent_kernel.bundle.opening import OpenBundle
     from agent_kernel.repository import Author, Commit
+    from agent_kernel.session import Repository
 
 __all__ = [
     "CRATE",
@@ -43,12 +66,16 @@ __all__ = [
     "REQUIREMENTS",
     "MadeEnvironment",
     "Needed",
+    "Plain",
+    "encode_json",
+    "environment_of",
     "environment_path_of",
     "find_imports",
     "find_needed",
     "make_environment",
     "make_lock",
     "make_members",
+    "plain_data",
     "read_pins",
 ]
 
@@ -66,6 +93,148 @@ def make_members(contents: Contents, others: Mapping[str, bytes]) -> dict[str, b
     found = {REQUIREMENTS: _requirements(contents, needed)}
     found[README] = _readme([*others, *found, CRATE, README])
     return found | {CRATE: _crate(contents, needed, {**others, **found})}
+
+
+def encode_json(value: object) -> bytes:
+    """JSON in one way: sorted, indented, UTF-8."""
+    return (json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True) + "\n").encode("utf-8", "backslashreplace")
+
+
+def environment_of(repo: Repository, commit: Commit) -> dict[str, object]:
+    if commit.environment is None:
+        return {}
+    found = decode_environment(repo.objects.get(Kind.SMALL, commit.environment))
+    return {
+        "python": found.python,
+        "implementation": found.implementation,
+        "platform": found.platform,
+        "packages": list(found.packages),
+    }
+
+
+# -- plain data: JSON, numpy's `.npy`, Arrow, named as the variables
+#
+# What stands there is a copy of what the store holds. It is read with nothing but plain data allowed, so making it runs no code.
+
+_DATA: Final = "data"
+_MOST_EACH: Final = 64 << 20  # bytes of a variable; larger ones are in the store alone
+_MOST_IN_ALL: Final = 256 << 20
+_MOST_ITEMS: Final = 2_000_000
+
+
+class Plain(msgspec.Struct):
+    """The members with plain data, which variable each holds, and what is left to the store."""
+
+    members: dict[str, bytes] = msgspec.field(default_factory=dict[str, bytes])
+    names: dict[str, str] = msgspec.field(default_factory=dict[str, str])  # member by variable
+    needs_trust: dict[str, str] = msgspec.field(default_factory=dict[str, str])  # variable, and what is built for it
+
+
+def plain_data(contents: Contents) -> Plain:
+    """The plain data at HEAD of a bundle, each variable in a form that other programs read."""
+    repo, chosen = contents.repo, contents.chosen
+    snapshot = Snapshot(repo, chosen.branches[chosen.head], plain=True)
+    found, room, used = Plain(), _MOST_IN_ALL, set[str]()
+    for name in sorted(contents.sizes):
+        if contents.sizes[name] > min(_MOST_EACH, room):
+            continue
+        try:
+            value = snapshot[name]
+        except AgentKernelError as error:
+            reason = str(getattr(error, "reason", error))
+            found.needs_trust[name] = reason.removeprefix("it needs ").partition(", and building")[0]
+            continue
+        written = _write_data(value)
+        if written is None or len(written[1]) > min(_MOST_EACH, room):
+            continue
+        suffix, content = written
+        member = f"{_DATA}/{_file_name(name, used)}.{suffix}"
+        found.members[member], found.names[name] = content, member
+        room -= len(content)
+    return found
+
+
+def _file_name(name: str, used: set[str]) -> str:
+    """A name that any file system takes, and that no other variable has there."""
+    fits = name.isascii() and name.isidentifier() and name.casefold() not in DEVICES and len(name) <= 80
+    found = name if fits else "variable"
+    if not fits or found.casefold() in used:
+        found = f"{found[:40]}-{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    used.add(found.casefold())
+    return found
+
+
+def _write_data(value: object) -> tuple[str, bytes] | None:
+    """The suffix of a form that holds the value, and its bytes; None where there is no such form."""
+    kind = type(value)
+    home = kind.__module__.partition(".")[0]
+    if home == "numpy" and kind.__name__ == "ndarray":
+        return _write_array(value)
+    if home == "pandas" and kind.__name__ in ("DataFrame", "Series"):
+        return _write_table(value)
+    if home == "builtins" and _is_json(value):
+        with suppress(ValueError, RecursionError):
+            return "json", (json.dumps(value, ensure_ascii=False, allow_nan=False, indent=1) + "\n").encode()
+    return None
+
+
+def _is_json(value: object) -> bool:
+    """Whether JSON has all of it: nothing in it is of another type, or would come back as another value."""
+    waiting: list[Iterator[object]] = [iter((value,))]
+    items_left = _MOST_ITEMS
+    while waiting:
+        one = next(waiting[-1], _END)
+        if one is _END:
+            waiting.pop()
+            continue
+        items_left -= 1
+        if type(one) is list or type(one) is tuple:
+            waiting.append(iter(one))
+        elif type(one) is dict:
+            if not all(type(key) is str for key in one):
+                return False
+            waiting.append(iter(one.values()))
+        elif not (one is None or type(one) in (bool, int, float, str)):
+            return False
+        if items_left < 0 or len(waiting) > 200:
+            return False
+    return True
+
+
+_END: Final = object()
+
+
+def _write_array(value: Any) -> tuple[str, bytes] | None:
+    import numpy as np
+
+    # Another platform would take long doubles in a file for other numbers.
+    if value.dtype.hasobject or is_long_double(value.dtype):
+        return None
+    made = io.BytesIO()
+    np.lib.format.write_array(made, value, allow_pickle=False)
+    return "npy", made.getvalue()
+
+
+def _write_table(value: Any) -> tuple[str, bytes] | None:
+    frame = value.to_frame(name="value" if value.name is None else str(value.name)) if value.ndim == 1 else value
+    if find_spec("pyarrow") is not None:
+        pa: Any = _arrow()
+        try:
+            table = pa.Table.from_pandas(frame)
+        except (pa.ArrowException, ValueError, TypeError):  # a column of objects of several types
+            return None
+        made = pa.BufferOutputStream()
+        with pa.ipc.new_file(made, table.schema) as writer:
+            writer.write_table(table)
+        return "arrow", made.getvalue().to_pybytes()
+    return "csv", frame.to_csv().encode("utf-8", "backslashreplace")
+
+
+def _arrow() -> Any:
+    import pyarrow as pa
+
+    __import__("pyarrow.ipc")
+    return sys.modules.get("pyarrow", pa)
 
 
 # -- which packages the code needs

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from agent_kernel.bundle import keys
-from agent_kernel.bundle.exporting import environment_of
+from agent_kernel.bundle.members import environment_of
 from agent_kernel.bundle.opening import OpenBundle, opened, verify
 from agent_kernel.commands import describe
 from agent_kernel.commands.describe import Block, Json, Line, Result, Table

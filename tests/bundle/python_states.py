@@ -22,7 +22,7 @@ from typing import cast
 
 from agent_kernel.agents import Agent, ScriptedModel
 from agent_kernel.bundle import exporting, opening
-from agent_kernel.bundle.exporting import environment_of
+from agent_kernel.bundle.members import environment_of
 from agent_kernel.errors import LostValueError, MissingCodeError
 from agent_kernel.session import Repository, Session
 from tests.support.notebooks import Notebook, as_main

@@ -15,7 +15,7 @@ if sys.argv[1] == "without":
     sys.modules["pyarrow"] = None
 from contextlib import closing
 from pathlib import Path
-from agent_kernel.bundle.data import plain_data
+from agent_kernel.bundle.members import plain_data
 from agent_kernel.session import Repository, Snapshot
 from tests.bundle.bundles import bundle_of
 from tests.bundle.studies import contents_of, make_study
