@@ -67,7 +67,6 @@ BY_KIND = {
     "agent_kernel.values.restore.arrays",
     "agent_kernel.values.previews.arrays",
     "agent_kernel.values.previews.objects",
-    "agent_kernel.values.previews.frames",
     "fractions",
 }
 # Each module costs a quarter of a millisecond, and one or two more where Python keeps no bytecode.

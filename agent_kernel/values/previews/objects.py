@@ -18,8 +18,7 @@ from typing import Any, Final, cast
 from msgspec.structs import replace
 
 from agent_kernel.text import MASK, MORE, clean, count_noun, shorten
-from agent_kernel.values.previews.arrays import ndarray
-from agent_kernel.values.previews.frames import dataframe, series
+from agent_kernel.values.previews.arrays import dataframe, ndarray, series
 from agent_kernel.values.previews.model import LONGEST_TEXT, MODEL, Column, Preview
 from agent_kernel.values.previews.plain import CELL, cell, entry_of_slot, is_plain, is_slot, label, short_text
 from agent_kernel.values.previews.reading import (
