@@ -17,6 +17,7 @@ import time
 import types
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 from weakref import WeakKeyDictionary
@@ -40,7 +41,7 @@ from agent_kernel.session.dependencies import Syntax
 from agent_kernel.session.trust import look_first
 from agent_kernel.storage import open_store
 from agent_kernel.text import clean, clock, plural, shorten_url, size_text
-from agent_kernel.values.previews.reading import derives_from, exact_str, is_of_notebook
+from agent_kernel.values.previews.reading import derives_from, exact_str, is_of_notebook, module_dict
 
 if TYPE_CHECKING:
     from agent_kernel.commands.describe import Result
@@ -647,12 +648,6 @@ class Binding:
             repo.close()
 
 
-def _draw_inline() -> None:
-    from agent_kernel.magics.extension import draw_inline  # not before something is loaded
-
-    draw_inline()
-
-
 def _has_printer(formatter: Any, kind: type) -> bool:
     try:
         formatter.lookup_by_type(kind)
@@ -729,6 +724,35 @@ class DefaultStores:
         except OSError as error:
             return f"{next_one} will not find it, because that cannot be noted: {error}"
         return f"{next_one} finds it here" if finds else "it ends with this session"
+
+
+# -- let figures that were loaded draw, as those do that a cell makes
+#
+# A kernel learns to draw figures when pyplot opens its first one: that imports the backend, which sets up the shell. A
+# figure that comes back never goes through pyplot, so without this it would show as `<Figure size 640x480 with 1 Axes>`.
+
+_BACKEND = "matplotlib_inline.backend_inline"
+_NAMES = ("inline", f"module://{_BACKEND}")
+
+
+def _draw_inline() -> None:
+    """Import the backend that draws in the page, if figures are there and it is the one that pyplot would take."""
+    if "matplotlib.figure" not in sys.modules or _BACKEND in sys.modules or _find_backend() not in _NAMES:
+        return
+    try:
+        import_module(_BACKEND)
+    except Exception:  # a move must not fail for the sake of a picture
+        logger.exception("loaded figures cannot be drawn in the page")
+
+
+def _find_backend() -> object:
+    """The backend that is set. Asking matplotlib itself would choose one where none is, and may start a window toolkit."""
+    matplotlib = sys.modules.get("matplotlib")
+    settings: object = module_dict(matplotlib).get("rcParams") if isinstance(matplotlib, types.ModuleType) else None
+    if not isinstance(settings, dict):
+        return None
+    # Its own `get` would ask it: a dict's tells what it holds.
+    return dict[str, object].get(cast("dict[str, object]", settings), "backend", None)
 
 
 # -- what the garbage collector passes over: what imported modules hold

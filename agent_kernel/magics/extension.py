@@ -10,13 +10,11 @@ import atexit
 import dis
 import inspect
 import json
-import logging
 import shutil
 import sys
 from bdb import BdbQuit
 from collections.abc import Callable, Iterable
-from importlib import import_module
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import TYPE_CHECKING, ClassVar, cast
 from weakref import WeakKeyDictionary
 
@@ -31,7 +29,6 @@ from agent_kernel.agents.current import register_notebook
 from agent_kernel.errors import AgentKernelError, MergeConflictError
 from agent_kernel.magics.binding import NoPanels
 from agent_kernel.magics.notebook import CellHooks, LiveNotebook, has_agent_header, starts_with_the_kernel
-from agent_kernel.values.previews.reading import module_dict
 
 if TYPE_CHECKING:
     from tokenize import TokenInfo
@@ -49,7 +46,6 @@ __all__ = [
     "AgentMagics",
     "Blanker",
     "VerbHelp",
-    "draw_inline",
 ]
 
 
@@ -438,34 +434,3 @@ def _matcher(notebook: LiveNotebook) -> Callable[[CompletionContext], SimpleMatc
     # What IPython's decorator for matchers does, and gives no types for.
     vars(agent_matcher).update(matcher_api_version=2, matcher_identifier="agent_kernel", matcher_priority=0)
     return agent_matcher
-
-
-# -- let figures that were loaded draw, as those do that a cell makes
-#
-# A kernel learns to draw figures when pyplot opens its first one: that imports the backend, which sets up the shell. A
-# figure that comes back never goes through pyplot, so without this it would show as `<Figure size 640x480 with 1 Axes>`.
-
-logger = logging.getLogger(__name__)
-
-_BACKEND = "matplotlib_inline.backend_inline"
-_NAMES = ("inline", f"module://{_BACKEND}")
-
-
-def draw_inline() -> None:
-    """Import the backend that draws in the page, if figures are there and it is the one that pyplot would take."""
-    if "matplotlib.figure" not in sys.modules or _BACKEND in sys.modules or _find_backend() not in _NAMES:
-        return
-    try:
-        import_module(_BACKEND)
-    except Exception:  # a move must not fail for the sake of a picture
-        logger.exception("loaded figures cannot be drawn in the page")
-
-
-def _find_backend() -> object:
-    """The backend that is set. Asking matplotlib itself would choose one where none is, and may start a window toolkit."""
-    matplotlib = sys.modules.get("matplotlib")
-    settings: object = module_dict(matplotlib).get("rcParams") if isinstance(matplotlib, ModuleType) else None
-    if not isinstance(settings, dict):
-        return None
-    # Its own `get` would ask it: a dict's tells what it holds.
-    return dict[str, object].get(cast("dict[str, object]", settings), "backend", None)
