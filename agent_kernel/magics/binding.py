@@ -41,7 +41,7 @@ from agent_kernel.session.dependencies import Syntax
 from agent_kernel.session.trust import look_first
 from agent_kernel.storage import open_store
 from agent_kernel.text import clean, clock, plural, shorten_url, size_text
-from agent_kernel.values.previews.reading import derives_from, exact_str, is_of_notebook, module_dict
+from agent_kernel.values.introspection import derives_from, exact_str, is_of_notebook, module_dict
 
 if TYPE_CHECKING:
     from agent_kernel.commands.describe import Result

@@ -35,9 +35,8 @@ from typing import Any, NamedTuple, cast
 
 from agent_kernel.session.tracking import BUILTIN_IDS, Tracking
 from agent_kernel.values import class_entry
-from agent_kernel.values.addresses import ids_of
 from agent_kernel.values.definitions import ANY_NAME, LOOKUP_IDS, LOOKUPS, names_used
-from agent_kernel.values.previews.reading import bases_of, module_dict, module_name
+from agent_kernel.values.introspection import bases_of, ids_of, module_dict, module_name
 from agent_kernel.values.references import is_library
 from agent_kernel.values.surface import Holdings, find_holdings, is_of_library, names_of_class
 

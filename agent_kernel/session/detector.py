@@ -22,7 +22,7 @@ from agent_kernel.session.live_objects import Living, commits_of_cells
 from agent_kernel.session.tracking import BUILTIN_IDS, HELD_BYTES, LEAST_COST_S, Bindings, Group, Rebound, Tracking
 from agent_kernel.values import CLASS_PREFIX, references
 from agent_kernel.values.definitions import variables_used
-from agent_kernel.values.previews.reading import derives_from
+from agent_kernel.values.introspection import derives_from
 from agent_kernel.values.references import MODULE_OBJECTS, is_named
 from agent_kernel.values.surface import Holdings, save_failure_of
 

@@ -46,9 +46,9 @@ from agent_kernel.values.aliases import Reach
 from agent_kernel.values.definitions import DefinitionId
 from agent_kernel.values.dump import MemoryUse, SaveFailure
 from agent_kernel.values.groups import Dumped, Layout, decode_layout, dump_group, failures_of
+from agent_kernel.values.introspection import module_name
 from agent_kernel.values.loader import Loader
 from agent_kernel.values.pickler import FOREIGN
-from agent_kernel.values.previews.reading import module_name
 from agent_kernel.values.streams import Failure, StoredGroup
 from agent_kernel.values.surface import Placeholder
 

@@ -25,7 +25,7 @@ import msgspec
 
 from agent_kernel.repository import Commit, Document, Kind, ObjectId, encode, load_list, store_list
 from agent_kernel.values import previews
-from agent_kernel.values.previews.reading import module_dict
+from agent_kernel.values.introspection import module_dict
 from agent_kernel.values.redacted_values import Reader, RedactedNumbers, RedactedTexts, spellings
 
 if TYPE_CHECKING:

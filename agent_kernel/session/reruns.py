@@ -16,8 +16,7 @@ import msgspec
 from agent_kernel.session import saving
 from agent_kernel.values import CLASS_PREFIX, class_entry
 from agent_kernel.values.groups import dump_group
-from agent_kernel.values.pickler import FOREIGN
-from agent_kernel.values.previews.reading import (
+from agent_kernel.values.introspection import (
     class_dict,
     derives_from,
     instance_dict,
@@ -25,6 +24,7 @@ from agent_kernel.values.previews.reading import (
     qualified_name,
     referents,
 )
+from agent_kernel.values.pickler import FOREIGN
 
 if TYPE_CHECKING:
     from agent_kernel.session.live_objects import Living

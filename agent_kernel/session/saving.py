@@ -46,7 +46,7 @@ from agent_kernel.values import CLASS_PREFIX, class_entry, list_for_person, prev
 from agent_kernel.values.atoms import Part
 from agent_kernel.values.definitions import DefinitionId
 from agent_kernel.values.groups import Dumped, encode_layout
-from agent_kernel.values.previews.reading import derives_from
+from agent_kernel.values.introspection import derives_from
 from agent_kernel.values.references import is_library, name_in
 
 if TYPE_CHECKING:

@@ -20,12 +20,11 @@ from agent_kernel.repository import Change, Entry, Unsaved
 from agent_kernel.session import saving
 from agent_kernel.session.tracking import LEAST_COST_S, NO_OWN, Group, Roots, Tracking
 from agent_kernel.values import CLASS_PREFIX, class_entry, references
-from agent_kernel.values.addresses import ATOM_IDS, ids_of
 from agent_kernel.values.aliases import BYTE_OWNERS, Reach, find, ids_of_items, join_reaches, root_below, root_of
 from agent_kernel.values.dump import Dump, LiveNames
 from agent_kernel.values.groups import Dumped, Layout, dump_group, dump_plain, is_same, plain_stream, reach_of
+from agent_kernel.values.introspection import ATOM_IDS, ids_of, referents
 from agent_kernel.values.pickler import FOREIGN, explain, leads_to, type_name
-from agent_kernel.values.previews.reading import referents
 from agent_kernel.values.reducers import dispatch_table
 from agent_kernel.values.segments import Parts, is_long
 from agent_kernel.values.surface import Unsavable

@@ -30,7 +30,7 @@ import msgspec
 
 from agent_kernel.repository import Repository
 from agent_kernel.values import CLASS_PREFIX
-from agent_kernel.values.addresses import ATOM_IDS, Rows, differences, ids_in
+from agent_kernel.values.introspection import ATOM_IDS, Rows, differences, ids_in
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Entry, Pieces, Unsaved

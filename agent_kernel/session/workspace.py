@@ -17,7 +17,7 @@ from agent_kernel.session import library_state
 from agent_kernel.session.detector import Detector
 from agent_kernel.session.tracking import Group
 from agent_kernel.values import CLASS_PREFIX, class_entry, list_for_person
-from agent_kernel.values.previews.reading import derives_from
+from agent_kernel.values.introspection import derives_from
 from agent_kernel.values.restore.objects import set_content
 from agent_kernel.values.surface import name_placeholders
 

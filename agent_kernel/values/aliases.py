@@ -27,9 +27,18 @@ from typing import Any
 
 import msgspec
 
-from agent_kernel.values.addresses import addresses, ids_in, ids_of, is_among
 from agent_kernel.values.dump import OBJECTS, Dump, MemoryUse
-from agent_kernel.values.previews.reading import find_loaded, instance_dict, loaded_class, referents, that_lead_on
+from agent_kernel.values.introspection import (
+    addresses,
+    find_loaded,
+    ids_in,
+    ids_of,
+    instance_dict,
+    is_among,
+    loaded_class,
+    referents,
+    that_lead_on,
+)
 
 # -- which arrays and tensors look at the same memory, judged by address
 #

@@ -29,7 +29,7 @@ from typing import Any
 import msgspec
 from xxhash import xxh3_128, xxh3_128_digest
 
-from agent_kernel.values.addresses import addresses, ids_of, set_table_and_items, visit_set_table
+from agent_kernel.values.introspection import addresses, ids_of, set_table_and_items, visit_set_table
 
 LONG = 10_000  # items, from which it pays
 _DEEPEST = 4  # tuples in tuples

@@ -27,9 +27,8 @@ from typing import TYPE_CHECKING, Any
 
 from xxhash import xxh3_128_digest
 
-from agent_kernel.values.addresses import ATOM_IDS
+from agent_kernel.values.introspection import ATOM_IDS, module_name
 from agent_kernel.values.pickler import Later, Pickler
-from agent_kernel.values.previews.reading import module_name
 from agent_kernel.values.reducers.code import digest_of_function, holds_only_atoms, is_easy
 from agent_kernel.values.restore import classes as restore
 from agent_kernel.values.restore.classes import is_made_again

@@ -18,11 +18,12 @@ from typing import Any
 
 import msgspec
 
-from agent_kernel.values.addresses import Versions, ids_of
-from agent_kernel.values.previews.reading import (
+from agent_kernel.values.introspection import (
+    Versions,
     class_dict,
     derives_from,
     find_loaded,
+    ids_of,
     instance_dict,
     module_dict,
     module_name,

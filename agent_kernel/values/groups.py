@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from agent_kernel.values import CLASS_PREFIX, atoms, references, segments
-from agent_kernel.values.addresses import ATOM_IDS, ids_of
 from agent_kernel.values.aliases import (
     BY_PLACE,
     Reach,
@@ -35,6 +34,7 @@ from agent_kernel.values.aliases import (
     reach_of_saved,
 )
 from agent_kernel.values.dump import Components, Dump, LiveNames, Memory, SaveFailure
+from agent_kernel.values.introspection import ATOM_IDS, ids_of
 from agent_kernel.values.pickler import (
     FOREIGN,
     PROTOCOL,

@@ -30,10 +30,9 @@ from weakref import getweakrefcount
 from xxhash import xxh3_128
 
 from agent_kernel.values import reducers, references, restore
-from agent_kernel.values.addresses import addresses, ids_in, ids_of
 from agent_kernel.values.aliases import owner_of
 from agent_kernel.values.dump import OBJECTS, CannotSaveError, Components, Dump, LiveNames, MemoryUse, SaveFailure
-from agent_kernel.values.previews.reading import find_loaded
+from agent_kernel.values.introspection import addresses, find_loaded, ids_in, ids_of
 from agent_kernel.values.restore.objects import own_dict_state
 from agent_kernel.values.surface import find_holdings, surface_digest
 

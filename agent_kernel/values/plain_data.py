@@ -28,10 +28,17 @@ import msgspec
 from xxhash import xxh3_128
 
 from agent_kernel.values import atoms
-from agent_kernel.values.addresses import Versions, addresses
 from agent_kernel.values.constants import modules_of
 from agent_kernel.values.dump import MemoryUse
-from agent_kernel.values.previews.reading import TypeCache, class_dict, module_dict, module_name, qualified_name
+from agent_kernel.values.introspection import (
+    TypeCache,
+    Versions,
+    addresses,
+    class_dict,
+    module_dict,
+    module_name,
+    qualified_name,
+)
 from agent_kernel.values.references import is_library
 
 # -- tell whether the libraries of tables and arrays run nothing but code of their own

@@ -34,7 +34,7 @@ from typing import Any, Final, cast
 
 from agent_kernel.values import encodings, previews
 from agent_kernel.values.encodings import has_encoded, spans
-from agent_kernel.values.previews.reading import (
+from agent_kernel.values.introspection import (
     ExactTypes,
     bases_of,
     class_dict,

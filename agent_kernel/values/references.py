@@ -40,13 +40,13 @@ import msgspec
 from xxhash import xxh3_128_hexdigest
 
 from agent_kernel.quiet import uncollected
-from agent_kernel.values.addresses import ids_of
 from agent_kernel.values.definitions import names_used
-from agent_kernel.values.previews.reading import (
+from agent_kernel.values.introspection import (
     bases_of,
     class_dict,
     derives_from,
     find_loaded,
+    ids_of,
     module_dict,
     module_name,
 )

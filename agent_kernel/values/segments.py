@@ -28,8 +28,8 @@ import msgspec
 from xxhash import xxh3_128_digest
 
 from agent_kernel.values import aliases, reducers
-from agent_kernel.values.addresses import ADDRESS_BYTES, addresses, ids_in, ids_of
 from agent_kernel.values.dump import Dump, LiveNames
+from agent_kernel.values.introspection import ADDRESS_BYTES, addresses, ids_in, ids_of
 from agent_kernel.values.pickler import FOREIGN, Pickler
 
 # -- where a long container is cut, so that the cuts stay where they were

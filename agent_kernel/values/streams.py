@@ -14,7 +14,7 @@ import msgspec
 
 from agent_kernel.values import classes, restore
 from agent_kernel.values.groups import Layout
-from agent_kernel.values.previews.reading import referents
+from agent_kernel.values.introspection import referents
 
 __all__ = ["MOST_STEPS", "Buffer", "Call", "Name", "calls", "peek"]
 

@@ -26,7 +26,7 @@ import xxhash
 
 from agent_kernel.errors import LostValueError
 from agent_kernel.values.definitions import names_used
-from agent_kernel.values.previews.reading import (
+from agent_kernel.values.introspection import (
     TypeCache,
     class_dict,
     derives_from,

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from agent_kernel.session.tracking import Bindings, Rebound
-from agent_kernel.values.addresses import ROW_BYTES, Rows, addresses, differences, ids_in
+from agent_kernel.values.introspection import ROW_BYTES, Rows, addresses, differences, ids_in
 from tests.support.notebooks import Notebook, names_changed
 
 

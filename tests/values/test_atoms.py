@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_kernel.values import atoms
-from agent_kernel.values.addresses import set_table_and_items
+from agent_kernel.values.introspection import set_table_and_items
 from tests.values.notebook import Namespace
 
 N = atoms.LONG

@@ -20,7 +20,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, Modul
 from typing import Any, Final, cast
 
 from agent_kernel.agents.side_effects import is_own, is_read_only
-from agent_kernel.values.previews.reading import (
+from agent_kernel.values.introspection import (
     bases_of,
     class_dict,
     derives_from,

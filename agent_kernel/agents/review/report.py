@@ -53,7 +53,7 @@ from agent_kernel.agents.review.meaning import (
     reaches,
     words,
 )
-from agent_kernel.values.previews.reading import module_dict
+from agent_kernel.values.introspection import module_dict
 from agent_kernel.values.references import is_library
 
 __all__ = ["automagic", "bindings", "is_risky", "review", "shorten_code", "without_magics"]

@@ -16,9 +16,7 @@ from math import prod
 from typing import Any, Final, NamedTuple
 
 from agent_kernel.text import MASK, MORE, clean, count_noun, count_text, shorten
-from agent_kernel.values.previews.model import LONGEST_TEXT, Column, Preview, is_whole
-from agent_kernel.values.previews.plain import CELL, Verbatim, cell, has_known_zone, label, moment_text
-from agent_kernel.values.previews.reading import (
+from agent_kernel.values.introspection import (
     ExactTypes,
     class_dict,
     derives_from,
@@ -32,6 +30,8 @@ from agent_kernel.values.previews.reading import (
     shallow_size,
     type_name,
 )
+from agent_kernel.values.previews.model import LONGEST_TEXT, Column, Preview, is_whole
+from agent_kernel.values.previews.plain import CELL, Verbatim, cell, has_known_zone, label, moment_text
 from agent_kernel.values.previews.redaction import labels_a_secret, names_a_secret, names_its_neighbours
 
 # -- numpy's arrays and scipy's sparse matrices, and the first values of an array for everyone who needs them

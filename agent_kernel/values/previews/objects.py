@@ -18,10 +18,7 @@ from typing import Any, Final, cast
 from msgspec.structs import replace
 
 from agent_kernel.text import MASK, MORE, clean, count_noun, shorten
-from agent_kernel.values.previews.arrays import dataframe, ndarray, series
-from agent_kernel.values.previews.model import LONGEST_TEXT, MODEL, Column, Preview
-from agent_kernel.values.previews.plain import CELL, cell, entry_of_slot, is_plain, is_slot, label, short_text
-from agent_kernel.values.previews.reading import (
+from agent_kernel.values.introspection import (
     ExactTypes,
     bases_of,
     class_dict,
@@ -38,6 +35,9 @@ from agent_kernel.values.previews.reading import (
     type_name,
     type_text,
 )
+from agent_kernel.values.previews.arrays import dataframe, ndarray, series
+from agent_kernel.values.previews.model import LONGEST_TEXT, MODEL, Column, Preview
+from agent_kernel.values.previews.plain import CELL, cell, entry_of_slot, is_plain, is_slot, label, short_text
 from agent_kernel.values.previews.redaction import labels_a_secret, names_a_secret, names_its_neighbours
 
 __all__ = ["constructor_text", "is_model", "with_attributes"]

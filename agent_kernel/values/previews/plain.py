@@ -21,8 +21,7 @@ from types import BuiltinFunctionType, EllipsisType, FunctionType, MethodType, M
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from agent_kernel.text import MASK, MORE, clean, shorten
-from agent_kernel.values.previews.model import LONGEST_TEXT, Column, Preview, fit
-from agent_kernel.values.previews.reading import (
+from agent_kernel.values.introspection import (
     ExactTypes,
     bases_of,
     class_dict,
@@ -33,6 +32,7 @@ from agent_kernel.values.previews.reading import (
     type_name,
     type_text,
 )
+from agent_kernel.values.previews.model import LONGEST_TEXT, Column, Preview, fit
 from agent_kernel.values.previews.redaction import (
     holds_a_secret,
     labels_a_secret,

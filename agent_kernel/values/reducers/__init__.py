@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent_kernel.values import restore
 from agent_kernel.values.definitions import names_used as names_used
-from agent_kernel.values.previews.reading import TypeCache, bases_of, class_dict, module_dict, module_name
+from agent_kernel.values.introspection import TypeCache, bases_of, class_dict, module_dict, module_name
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler

@@ -18,9 +18,9 @@ import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from agent_kernel.values.introspection import bases_of, class_dict, module_name
 from agent_kernel.values.loader import find_nested_codes
 from agent_kernel.values.pickler import reduce
-from agent_kernel.values.previews.reading import bases_of, class_dict, module_name
 from agent_kernel.values.reducers import Handler, is_notebook_type
 from agent_kernel.values.restore import objects as restore
 

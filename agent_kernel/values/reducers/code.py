@@ -35,10 +35,9 @@ from typing import TYPE_CHECKING, Any
 from xxhash import xxh3_128_digest
 
 from agent_kernel.values import references
-from agent_kernel.values.addresses import ATOM_IDS
 from agent_kernel.values.definitions import ANY_NAME, LOOKUP_IDS, define, names_used
+from agent_kernel.values.introspection import ATOM_IDS, bases_of, class_dict, find_loaded, module_name, referents
 from agent_kernel.values.pickler import Later, is_dict_doubtful, is_dict_shared
-from agent_kernel.values.previews.reading import bases_of, class_dict, find_loaded, module_name, referents
 from agent_kernel.values.reducers import OWN_HOLDS, Handler, is_importable, leaf
 from agent_kernel.values.reducers.instances import find_added, reduce_logger
 from agent_kernel.values.reducers.objects import can_be_made_bare

@@ -22,8 +22,8 @@ from weakref import getweakrefcount
 import msgspec
 import numpy as np
 
+from agent_kernel.values.introspection import loaded_class, module_name
 from agent_kernel.values.pickler import reduce
-from agent_kernel.values.previews.reading import loaded_class, module_name
 from agent_kernel.values.reducers import HANDLERS, Handler, dispatch_table, ordinary
 from agent_kernel.values.reducers import handler_for as find_handler
 from agent_kernel.values.reducers.arrays import bytes_of, pack

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values.aliases import owner_of
 from agent_kernel.values.dump import OBJECTS, MemoryUse
+from agent_kernel.values.introspection import module_name
 from agent_kernel.values.pickler import leaves_of, reduce
-from agent_kernel.values.previews.reading import module_name
 from agent_kernel.values.reducers import Handler, additions, immutable, leaf, objects
 from agent_kernel.values.references import Reference
 from agent_kernel.values.restore import frames as restore

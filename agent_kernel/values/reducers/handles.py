@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec.structs import astuple
 
-from agent_kernel.values.previews.reading import module_name
+from agent_kernel.values.introspection import module_name
 from agent_kernel.values.reducers import Handler, dispatch_table
 from agent_kernel.values.restore import widgets
 

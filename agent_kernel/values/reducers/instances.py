@@ -18,9 +18,8 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values import references
-from agent_kernel.values.addresses import ATOM_IDS
+from agent_kernel.values.introspection import ATOM_IDS, bases_of
 from agent_kernel.values.pickler import is_dict_doubtful, is_dict_shared, reduce, with_copied_dict, with_shared_dict
-from agent_kernel.values.previews.reading import bases_of
 from agent_kernel.values.reducers import Handler, is_notebook_type
 from agent_kernel.values.restore import logs as restored_logs
 from agent_kernel.values.restore import objects as restore

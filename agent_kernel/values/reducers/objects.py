@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent_kernel.values.aliases import BYTE_OWNERS, Span
 from agent_kernel.values.definitions import ANY_NAME
+from agent_kernel.values.introspection import module_name
 from agent_kernel.values.pickler import reduce
-from agent_kernel.values.previews.reading import module_name
 from agent_kernel.values.reducers import (
     Handler,
     custom,

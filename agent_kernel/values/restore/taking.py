@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from agent_kernel.values.aliases import BYTE_OWNERS, owner_of
-from agent_kernel.values.previews.reading import bases_of, module_name
+from agent_kernel.values.introspection import bases_of, module_name
 from agent_kernel.values.restore.context import Later
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
-from agent_kernel.values.previews.reading import bases_of, module_name
+from agent_kernel.values.introspection import bases_of, module_name
 from agent_kernel.values.restore.context import Later, current
 
 # What belongs to the connection with the front end, and to a message that is being handled.

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from agent_kernel.values.addresses import (
+from agent_kernel.values.introspection import (
     ADDRESS_BYTES,
     Versions,
     addresses,
@@ -113,7 +113,7 @@ def test_of_a_set_that_shrinks_while_it_is_visited_no_piece_is_read_where_it_was
 
 _TABLES_THAT_MOVE = """
 import sys, threading
-from agent_kernel.values.addresses import Rows, addresses, set_table_and_items, visit_set_table
+from agent_kernel.values.introspection import Rows, addresses, set_table_and_items, visit_set_table
 
 sys.addaudithook(lambda event, args: None)  # in Python, where threads take turns
 some, own, is_over = {f"v{n}": n for n in range(50)}, set(range(10)), threading.Event()
