@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from agent_kernel.commands.scope import Scope
     from agent_kernel.errors import MergeConflictError
     from agent_kernel.panels.cards import Card
-    from agent_kernel.panels.server import PanelServer
-    from agent_kernel.panels.widget import Comm, HistoryPanel
+    from agent_kernel.panels.server import Comm, PanelServer
+    from agent_kernel.panels.widget import HistoryPanel
     from agent_kernel.repository import Unsaved
     from agent_kernel.session import Report, Repository, Session
     from agent_kernel.session.provenance import NotebookSnapshot
@@ -133,7 +133,11 @@ class Job(Protocol):
 
 
 class JobQueue:
-    """Hands the main thread to one after the other.
+    """Hands the main thread to one after the other: to a cell, or to what was asked for meanwhile.
+
+    A kernel may hand over messages on other threads while a cell runs, or even while none does. The user's variables are
+    changed on the main thread alone, and never under a running cell; one job waits at a time, and a later one takes its
+    place.
 
     Args:
         wake: has a function called soon on the main thread, from whichever thread it is asked to.
@@ -505,7 +509,7 @@ class Panels:
         return str(cast("dict[str, object]", metadata).get("cellId") or "") if isinstance(metadata, dict) else ""
 
     def _open_panel(self, comm: Comm, _message: dict[str, object]) -> None:
-        from agent_kernel.panels.widget import Channel
+        from agent_kernel.panels.server import Channel
 
         self._bind_ahead()
         self._channels.append(Channel(self.server(), comm, self._hung_up))

@@ -19,7 +19,8 @@ import traitlets
 from agent_kernel.agents.races.comparison import html_of, text_of
 from agent_kernel.background import Repeated
 from agent_kernel.errors import AgentKernelError
-from agent_kernel.panels.widget import HistoryPanel, identify_card, keep_thread, read_bundle
+from agent_kernel.panels.server import keep_thread
+from agent_kernel.panels.widget import HistoryPanel, identify_card, read_bundle
 from agent_kernel.queries.agents import represent_card, represent_question
 
 if TYPE_CHECKING:
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
     from agent_kernel.commands.board import Board
     from agent_kernel.commands.describe import Result
     from agent_kernel.panels import JobQueue
-    from agent_kernel.panels.server import Answer, PanelContext, PanelServer
-    from agent_kernel.panels.widget import Comm
+    from agent_kernel.panels.server import Answer, Comm, PanelContext, PanelServer
 
 __all__ = ["BoardPanel", "Card", "LiveDisplay", "Offer", "Refresher", "race_panel", "represent_race"]
 
@@ -168,12 +168,6 @@ def race_panel(server: PanelServer, race: Race) -> HistoryPanel:
 def represent_race(race: Race) -> Answer:
     """The table alone, by MIME type."""
     return {"text/html": html_of(race), "text/plain": text_of(race)}
-
-
-# -- the line under a cell that changed something: which commit it became, and what that changed
-#
-# Plain data with two representations, and no widget: a cell must not become slower for it. The lab extension draws it with buttons;
-# every other front end shows the HTML, which needs no script and holds no code.
 
 
 # -- the board

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import msgspec
 
 from agent_kernel.errors import AgentKernelError
-from agent_kernel.panels import Job, JobQueue
 from agent_kernel.panels.actions import (
     ACTS,
     Act,
@@ -36,18 +35,19 @@ from agent_kernel.queries.reader import store_id
 from agent_kernel.repository.refs import EPOCH
 
 if TYPE_CHECKING:
-    from agent_kernel.panels import Notebook
+    from agent_kernel.panels import JobQueue, Notebook
     from agent_kernel.session import Repository, Session
 
 __all__ = [
     "Answer",
-    "Job",
-    "JobQueue",
+    "Channel",
+    "Comm",
     "Listener",
     "PanelContext",
     "PanelServer",
     "Reply",
     "complete_opening",
+    "keep_thread",
     "with_ways_on",
 ]
 
@@ -444,8 +444,65 @@ def _find_stopped(found: object) -> Iterator[tuple[str, Answer]]:
         yield from _find_stopped(answer["page"])
 
 
-# -- whose turn it is on the main thread: a cell's, or that of what was asked for meanwhile
-#
-# A kernel may hand over messages on other threads while a cell runs, or even while none does. The user's variables are
-# changed on the main thread alone, and never under a running cell; one job waits at a time, and a later one takes its
-# place.
+# -- comms as panels use them: messages in, messages out, on whichever thread the front end sent them to
+
+
+class Comm(Protocol):
+    """What Jupyter's comms do, as far as it is used here."""
+
+    comm_id: str
+
+    def send(self, data: object) -> None: ...
+    def on_msg(self, callback: object) -> None: ...
+    def on_close(self, callback: object) -> None: ...
+    def close(self) -> None: ...
+
+
+def keep_thread(comm: object) -> None:
+    """Have the messages of this comm handed over on the thread that the front end chose.
+
+    ipykernel 7.4 sends them to the thread that spoke last on the comm, so that after a cell has told of itself they
+    would wait for the end of the next one.
+    """
+    if hasattr(comm, "_reply_subshell_for"):
+        vars(comm)["_reply_subshell_for"] = _as_it_came
+
+
+def _as_it_came(_message: object, subshell: object) -> object:
+    return subshell
+
+
+class Channel:
+    """A front end that asks as a panel does without being one: the side panel, the line under a cell."""
+
+    context: PanelContext | None = None  # it follows the notebook from store to store
+
+    def __init__(self, server: PanelServer, comm: Comm, hung_up: Callable[[Channel], None]) -> None:
+        self._server = server
+        self._hung_up = hung_up
+        self._comm = comm
+        keep_thread(comm)
+        comm.on_msg(self._hear)
+        comm.on_close(self._on_close)
+        server.add(self)
+
+    def send(self, message: Mapping[str, object]) -> None:
+        try:
+            self._comm.send(message)
+        except Exception:
+            logger.debug("a message reached no panel", exc_info=True)
+
+    def close(self) -> None:
+        """Hang up."""
+        self._server.remove(self)
+        self._comm.on_msg(None)
+        self._comm.on_close(None)
+        self._comm.close()
+
+    def _hear(self, message: Mapping[str, object]) -> None:
+        content = cast("Mapping[str, object]", message["content"])
+        self._server.hear(self, content["data"])
+
+    def _on_close(self, _message: object) -> None:
+        self._server.remove(self)
+        self._hung_up(self)

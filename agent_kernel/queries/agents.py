@@ -31,7 +31,6 @@ from agent_kernel.commands.describe import by_name, grown_between, ranks
 from agent_kernel.errors import RunNotFoundError, StoreError
 from agent_kernel.queries.changes import summary_of
 from agent_kernel.queries.listing import cells_took, code_line, find_stop, status_of
-from agent_kernel.queries.lists import node_of, why
 from agent_kernel.queries.reader import OfRun, QueryContext
 from agent_kernel.queries.text_diff import html_of, pieces_of
 from agent_kernel.queries.wording import (
@@ -42,10 +41,12 @@ from agent_kernel.queries.wording import (
     chips_of,
     combine_changes,
     commit_text,
+    node_of,
     prompts,
     select_changed,
     shorten_line,
     subject_of,
+    why,
 )
 from agent_kernel.repository import ObjectId, hex_of
 from agent_kernel.text import clean_lines, plural

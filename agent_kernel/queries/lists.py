@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from html import escape
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 import msgspec
@@ -34,22 +34,24 @@ from agent_kernel.queries.wording import (
     chips_of,
     commit_text,
     counts_of,
+    node_of,
     prompts,
     select_changed,
     shorten_line,
     step_called,
     subject_of,
+    why,
 )
 from agent_kernel.repository import Commit, Kind, ObjectId, hex_of, short
 from agent_kernel.repository.commits import decode_commit
-from agent_kernel.session.history import describe_kind, error_kind, mask_commit, prompt
+from agent_kernel.session.history import describe_kind, error_kind, prompt
 from agent_kernel.session.provenance import read_notebook
 from agent_kernel.text import cut, duration, exact_time, pad, plural, size_text, width_of
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = ["branches", "locate", "node_of", "open_", "represent_history", "represent_in", "rows", "why"]
+__all__ = ["branches", "locate", "open_", "represent_history", "represent_in", "rows"]
 
 
 # -- what the rows of a list say
@@ -120,26 +122,6 @@ def _fold_row(repo: Repository, fold: Fold, graph: Graph) -> FoldRow:
         time_ms=commits[0].time_ns // 1_000_000,
         graph=graph,
     )
-
-
-def node_of(commit: Commit) -> Literal["cell", "agent", "merge", "failed", "interrupted"]:
-    """The shape of its node: how it ended goes first, then what it is."""
-    if commit.status == "interrupted":
-        return "interrupted"
-    if commit.status != "ok":
-        return "failed"
-    if len(commit.parents) > 1:
-        return "merge"
-    return "agent" if commit.author.kind == "agent" else "cell"
-
-
-def why(commit: Commit) -> str:
-    """Why its cell did not end well."""
-    if commit.status == "ok":
-        return ""
-    cell = mask_commit(commit).cell
-    error = cell.error if cell is not None else ""
-    return "interrupted" if commit.status == "interrupted" else shorten_line(error, 200) or "failed"
 
 
 _MOST_OPENING = 46_000  # bytes of the rows that `open` sends; what stands around them takes less than 4,000

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import msgspec
 
 from agent_kernel.repository import Change, Commit, ObjectId, Unsaved, hex_of, short
-from agent_kernel.session.history import is_code, prompt, title
+from agent_kernel.session.history import is_code, mask_commit, prompt, title
 from agent_kernel.text import MORE, clean, cut
 from agent_kernel.values import previews
-from agent_kernel.values.previews.arrays import number_text
+from agent_kernel.values.previews.plain import number_text
 
 if TYPE_CHECKING:
     from agent_kernel.commands.describe import Rank
@@ -28,6 +28,7 @@ __all__ = [
     "combine_changes",
     "commit_text",
     "counts_of",
+    "node_of",
     "prompts",
     "select_changed",
     "shorten_line",
@@ -37,6 +38,7 @@ __all__ = [
     "style_of",
     "subject_of",
     "text_of",
+    "why",
 ]
 
 
@@ -72,6 +74,26 @@ def prompts(newest: Commit, oldest: Commit) -> str:
     """The numbers of several cells: `[8–10]`."""
     first, last = prompt(oldest), prompt(newest)
     return f"{first[:-1]}–{last[1:]}" if first and last and first != last else last or first
+
+
+def node_of(commit: Commit) -> Literal["cell", "agent", "merge", "failed", "interrupted"]:
+    """The shape of its node: how it ended goes first, then what it is."""
+    if commit.status == "interrupted":
+        return "interrupted"
+    if commit.status != "ok":
+        return "failed"
+    if len(commit.parents) > 1:
+        return "merge"
+    return "agent" if commit.author.kind == "agent" else "cell"
+
+
+def why(commit: Commit) -> str:
+    """Why its cell did not end well."""
+    if commit.status == "ok":
+        return ""
+    cell = mask_commit(commit).cell
+    error = cell.error if cell is not None else ""
+    return "interrupted" if commit.status == "interrupted" else shorten_line(error, 200) or "failed"
 
 
 # -- values that were read, as they stand in a cell: what looks like a secret is masked, numbers of a column line up

@@ -31,7 +31,7 @@ from agent_kernel.values.introspection import (
     type_name,
 )
 from agent_kernel.values.previews.model import LONGEST_TEXT, Column, Preview, is_whole
-from agent_kernel.values.previews.plain import CELL, Verbatim, cell, has_known_zone, label, moment_text
+from agent_kernel.values.previews.plain import CELL, Verbatim, cell, has_known_zone, label, moment_text, number_text
 from agent_kernel.values.previews.redaction import labels_a_secret, names_a_secret, names_its_neighbours
 
 # -- numpy's arrays and scipy's sparse matrices, and the first values of an array for everyone who needs them
@@ -150,11 +150,6 @@ def values_text(values: list[object], shape: tuple[int, ...]) -> str:
     texts = [number_text(found) for found in values[:_FEW]]
     more = [MORE] if len(values) > _FEW or prod(shape) > len(values) else []
     return shorten(f"[{', '.join([*texts, *more])}]", LONGEST_TEXT)
-
-
-def number_text(value: object) -> str:
-    """A cell of a numeric table: six digits tell two floats apart well enough there."""
-    return f"{value:.6g}" if type(value) is float else cell(value)
 
 
 def sparse(value: Any, hide: bool) -> Preview:

@@ -68,6 +68,11 @@ def cell(value: object, room: int = CELL) -> str:
     return shorten(type_name(value) if write is None else write(value, room), room)
 
 
+def number_text(value: object) -> str:
+    """A cell of a numeric table: six digits tell two floats apart well enough there."""
+    return f"{value:.6g}" if type(value) is float else cell(value)
+
+
 def is_plain(value: object) -> bool:
     """Whether the value is shown itself rather than by its type's name."""
     return _WRITERS.of(value) is not None
