@@ -445,7 +445,7 @@ def recompile(definition: Definition, filename: str) -> CodeType:
     except (SyntaxError, ValueError) as error:
         raise NoSourceError(f"{definition.name} was written for Python {made_by}: {error}") from error
     wanted = _COMPREHENSIONS.sub("", definition.name)
-    matches = [code for code in _find_nested(module) if _COMPREHENSIONS.sub("", code.co_qualname) == wanted]
+    matches = [code for code in find_nested_codes(module) if _COMPREHENSIONS.sub("", code.co_qualname) == wanted]
     if not matches:
         raise NoSourceError(f"{definition.name} is not in the source that Python {made_by} compiled it from")
 
@@ -456,9 +456,12 @@ def recompile(definition: Definition, filename: str) -> CodeType:
     return min(matches, key=distance)
 
 
-def _find_nested(code: CodeType) -> list[CodeType]:
-    inner = [constant for constant in code.co_consts if type(constant) is CodeType]
-    return [*inner, *(deeper for child in inner for deeper in _find_nested(child))]
+def find_nested_codes(code: CodeType) -> Iterator[CodeType]:
+    """The code, and that of the functions in it."""
+    yield code
+    for constant in code.co_consts:
+        if type(constant) is CodeType:
+            yield from find_nested_codes(constant)
 
 
 def stand_in(payload: bytes, cells: int = 0) -> CodeType:

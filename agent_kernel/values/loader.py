@@ -29,7 +29,7 @@ from agent_kernel.errors import BundleError, StoreUnavailableError
 from agent_kernel.quiet import seldom_collected
 from agent_kernel.values import restore
 from agent_kernel.values.classes import DICTS, PLAIN_CONTAINERS, Content, by_need, containers_below, is_container
-from agent_kernel.values.definitions import NoSourceError, load_code, stand_in
+from agent_kernel.values.definitions import NoSourceError, find_nested_codes, load_code, stand_in
 from agent_kernel.values.dump import SaveFailure
 from agent_kernel.values.groups import failures_of
 from agent_kernel.values.introspection import bases_of, class_dict, ids_of, module_name
@@ -703,14 +703,6 @@ def _function(found: Any) -> types.FunctionType | None:
     elif kind is property:
         found = found.fget
     return found if type(found) is types.FunctionType else None
-
-
-def find_nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    """The code, and that of the functions in it."""
-    yield code
-    for constant in code.co_consts:
-        if type(constant) is types.CodeType:
-            yield from find_nested_codes(constant)
 
 
 def _holds(container: Any, content: Any) -> bool:

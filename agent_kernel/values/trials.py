@@ -31,9 +31,9 @@ import msgspec
 
 from agent_kernel.quiet import unwarned
 from agent_kernel.values.aliases import root_of
+from agent_kernel.values.definitions import find_nested_codes
 from agent_kernel.values.dump import Dump, SaveFailure
 from agent_kernel.values.introspection import bases_of, class_dict, module_name
-from agent_kernel.values.loader import find_nested_codes
 from agent_kernel.values.references import is_library
 from agent_kernel.values.surface import Placeholder
 

@@ -105,7 +105,7 @@ def asked(front: Front, op: str) -> Walk:
 WALKS: dict[str, tuple[Callable[[Front], Walk], int, int]] = {
     "a plain cell": (cell, 25, 41),
     "a checkout of one name": (checkout_of_a_name, 40, 49),
-    "a task of two steps": (task_of_two_steps, 60, 75),
+    "a task of two steps": (task_of_two_steps, 60, 74),
     "the plan of a panel's checkout": (lambda front: asked(front, "plan"), 25, 28),
     "a panel's checkout": (lambda front: asked(front, "checkout"), 40, 55),
 }

@@ -100,9 +100,9 @@ def reduce(value: Any) -> Any:
 def handler_for(kind: type) -> Handler:
     """Find the handler of a type met for the first time."""
     from agent_kernel.values import trials
-    from agent_kernel.values.reducers import additions
+    from agent_kernel.values.reducers import instances
 
-    return HANDLERS.keep(kind, trials.with_trial(kind, additions.with_additions(kind, _find(kind))))
+    return HANDLERS.keep(kind, trials.with_trial(kind, instances.with_additions(kind, _find(kind))))
 
 
 def _find(kind: type[Any]) -> Handler:

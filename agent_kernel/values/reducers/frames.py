@@ -21,7 +21,7 @@ from agent_kernel.values.aliases import owner_of
 from agent_kernel.values.dump import OBJECTS, MemoryUse
 from agent_kernel.values.introspection import module_name
 from agent_kernel.values.pickler import leaves_of, reduce
-from agent_kernel.values.reducers import Handler, additions, immutable, leaf, objects
+from agent_kernel.values.reducers import Handler, immutable, instances, leaf, objects
 from agent_kernel.values.references import Reference
 from agent_kernel.values.restore import frames as restore
 from agent_kernel.values.restore import live
@@ -189,7 +189,7 @@ def _with_attributes(pickler: Pickler, value: Any, parts: Any, hidden: Sequence[
         return parts
     names = [name for name in vars(value) if name[:1] != "_" and name != "sortorder"]
     own = {name: vars(value)[name] for name in (*names, *hidden) if not hasattr(type(value), name)}
-    return additions.add(pickler, value, parts, own, {}) if own else parts
+    return instances.add_attributes(pickler, value, parts, own, {}) if own else parts
 
 
 def reduce_moment(pickler: Pickler, moment: Any) -> Any:
