@@ -46,7 +46,7 @@ from agent_kernel.text import clean
 if TYPE_CHECKING:
     from agent_kernel.repository import Author, Change, Commit
     from agent_kernel.session import Repository, Session
-    from agent_kernel.session.operations import Operation
+    from agent_kernel.session.operations import Operation, Report
 
 __all__ = [
     "CHANGES",
@@ -319,6 +319,20 @@ def describe_step_numbers(steps: set[int]) -> str:
         return f"steps {order[0]} to {order[-1]}"
     *first, last = map(str, order)
     return f"steps {', '.join(first)} and {last}" if first else f"step {last}"
+
+
+def add_uncovered(
+    session: Session, before: ObjectId | None, report: Report, found: StepDifference | None = None
+) -> Report:
+    """The report of a move through the history, with what it did not cover: what agents did outside the variables.
+
+    Args:
+        before: the commit at which the variables were.
+        found: the steps that the variables go on without, and with again, if that is known.
+    """
+    found = compare_steps(session.repo, before, session.head) if found is None else found
+    notes = describe_side_effects(EventStore(session.repo.store), found)
+    return msgspec.structs.replace(report, notes=(*report.notes, *notes)) if notes else report
 
 
 def describe_side_effects(event_store: EventStore, found: StepDifference) -> list[str]:

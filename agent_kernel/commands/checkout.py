@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from agent_kernel.agents import agent_undo
-from agent_kernel.agents.agent_undo import operation_text, run_text
+from agent_kernel.agents.agent_undo import add_uncovered, operation_text, run_text
 from agent_kernel.agents.event_log import EventStore, steps_in
 from agent_kernel.agents.events import Cancelled, Fail
 from agent_kernel.agents.messages import find_stepless_runs
@@ -31,7 +31,6 @@ from agent_kernel.text import clean, list_names
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from agent_kernel.agents.agent_undo import StepDifference
     from agent_kernel.errors import MergeConflictError
     from agent_kernel.records.merge import RecordMerge
     from agent_kernel.repository import Unsaved, Writer
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 __all__ = [
     "MoveReport",
     "ToChoose",
-    "add_uncovered",
     "checkout",
     "checkout_arguments",
     "expand_dash",
@@ -54,27 +52,11 @@ __all__ = [
     "redo_arguments",
     "rollback",
     "rollback_arguments",
-    "steps_between",
     "switch",
     "switch_arguments",
     "undo",
     "undo_arguments",
 ]
-
-
-# -- say of a move through the history what it did not cover: what agents did outside the variables
-
-
-def steps_between(scope: Scope, before: ObjectId | None) -> StepDifference:
-    """The steps of agents that the session's variables go on without, and with again, since they were those of a commit."""
-    return agent_undo.compare_steps(scope.repo, before, scope.live().head)
-
-
-def add_uncovered(scope: Scope, before: ObjectId | None, report: Report, found: StepDifference | None = None) -> Report:
-    """The report of a move, with what it did not cover. `before`: where the variables were."""
-    found = steps_between(scope, before) if found is None else found
-    notes = agent_undo.describe_side_effects(EventStore(scope.repo.store), found)
-    return msgspec.structs.replace(report, notes=(*report.notes, *notes)) if notes else report
 
 
 _KEEP = "leave the random generators as they are"
@@ -200,7 +182,7 @@ def checkout(scope: Scope, options: Namespace) -> Result:
         rev, options.names, keep_random=options.keep_random, partial=options.partial, only=only
     )
     if not options.names and only != "chat":
-        report = add_uncovered(scope, before, report)
+        report = add_uncovered(scope.session, before, report)
     if only:
         sentence = "Took the conversation back to" if only == "chat" else "Took the variables back to"
         return MoveReport.of(f"{sentence} {rev}", scope, report, report.commit or scope.session.head)
@@ -240,7 +222,7 @@ def switch(scope: Scope, options: Namespace) -> Result:
         report = scope.session.switch(
             branch, create=options.create, keep_random=options.keep_random, partial=options.partial
         )
-        report = add_uncovered(scope, before, report)
+        report = add_uncovered(scope.session, before, report)
         if options.create:
             return MoveReport(f"Switched to new branch {report.branch}", report.commit, report.branch)
         return _report_arrival(f"Switched to branch {report.branch}", scope, report, before)
@@ -309,7 +291,7 @@ def rollback(scope: Scope, options: Namespace) -> Result:
             options.rev, keep_random=options.keep_random, partial=options.partial, only=only
         )
         if only != "chat":
-            report = add_uncovered(scope, before, report)
+            report = add_uncovered(scope.session, before, report)
         return MoveReport.of(sentence, scope, report, before=before)
     _require_live(scope, only)
     made = _rollback_commit(scope, options.rev, found, commit)
@@ -442,7 +424,7 @@ def _once(action: str, scope: Scope, only: Only, *, partial: bool) -> MoveReport
     if brings_back or (what is not None and what.chat):
         where = "went back again" if action == "redo" and not brings_back else _describe_conversation(scope)
         return MoveReport.of(f"The conversation {where}", scope, report, at)
-    found = steps_between(scope, before)
+    found = agent_undo.compare_steps(scope.repo, before, session.head)
     about = "" if what is None else operation_text(scope.repo, what, scope.live().id)
     if what is not None and what.run:
         part, stays = _part_of_run(scope, what.run, found.removed if action == "undo" else found.added)
@@ -455,7 +437,7 @@ def _once(action: str, scope: Scope, only: Only, *, partial: bool) -> MoveReport
     sentence = f"C{about[5:]} {sentence.lower()}" if about.startswith(_CHECKOUT_OF) else f"{sentence} {about}".rstrip()
     if what is not None and what.moved and only == "vars":
         sentence = f"The variables went back to before {about}, and HEAD stays there"
-    return MoveReport.of(sentence, scope, add_uncovered(scope, before, report, found), at, before=before)
+    return MoveReport.of(sentence, scope, add_uncovered(session, before, report, found), at, before=before)
 
 
 def _out_of_memory(scope: Scope, names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""All commits that branches, tags and HEADs reach, newest first, kept from one question to the next, and which a search finds.
+"""All commits that branches, tags and HEADs reach, newest first, kept from one question to the next; their lanes; which a search finds.
 
 A commit is always younger than its parents, so the order is that of time, and what a new commit adds stands at the top.
 Where something was deleted from the store, by a collection or because history was rewritten, it is all read anew.
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from itertools import islice
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from blake3 import blake3
@@ -30,7 +30,18 @@ from agent_kernel.text import clean
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = ["NOTHING", "Finder", "Record", "Timeline", "View", "forms_for", "reachable_commits"]
+__all__ = [
+    "NOTHING",
+    "Finder",
+    "Record",
+    "Step",
+    "Strand",
+    "Timeline",
+    "View",
+    "assign",
+    "forms_for",
+    "reachable_commits",
+]
 
 
 NOTHING = 1  # the mark of a cell that changed nothing
@@ -253,6 +264,73 @@ def _mark(commit: Commit) -> int:
     if not commit.changed:
         return NOTHING
     return hash((cell.id, tuple(change.name for change in commit.changed))) | 2 if cell.id else 0
+
+
+# -- where each commit stands in the drawing of a history: the lanes of the panel, the `* | |` in front of a log line
+#
+# One lane for each line of development that is still waiting for its next commit; a commit takes the lane that waited
+# for it, and its further parents open lanes of their own. `assign` is the one place where lanes are given out.
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Strand(NamedTuple, Generic[Key]):
+    """A line on its way down from a child to its parent."""
+
+    child: Key
+    parent: Key
+    is_first: bool  # to the first parent
+
+
+class Step(NamedTuple, Generic[Key]):
+    """One commit: its lane, the strands that come in above it, and those that it sends down, each with its lane."""
+
+    lane: int
+    above: tuple[Strand[Key] | None, ...]
+    sent: tuple[tuple[int, Strand[Key]], ...]
+
+
+def assign(history: Iterable[tuple[Key, tuple[Key, ...]]], keep: Key | None = None) -> Iterator[Step[Key]]:
+    """A step for each commit, children before parents. No more of the history is read than is asked for.
+
+    Args:
+        keep: the commit for which the first lane is kept free until it comes.
+    """
+    waiting: list[Strand[Key] | None] = []
+    lanes: dict[Key, list[int]] = {}  # where each key is waited for
+    for key, parents in history:
+        awaited = lanes.pop(key, ())
+        if key == keep:
+            keep, lane = None, 0
+        else:
+            lane = min(awaited) if awaited else _free(waiting, keep)
+        above = tuple(waiting)
+        for at in awaited:
+            waiting[at] = None
+        if lane >= len(waiting):
+            waiting += [None] * (lane + 1 - len(waiting))
+        sent: list[tuple[int, Strand[Key]]] = []
+        for order, parent in enumerate(parents):
+            known = lanes.get(parent) if order else None
+            to = lane if not order else min(known) if known else _free(waiting, keep)
+            strand = Strand(key, parent, not order)
+            sent.append((to, strand))
+            if not known:
+                waiting[to : to + 1] = [strand]
+                lanes.setdefault(parent, []).append(to)
+        yield Step(lane, above, tuple(sent))
+        while waiting and waiting[-1] is None:
+            waiting.pop()
+
+
+def _free(waiting: list[Strand[Key] | None], keep: Key | None) -> int:
+    first = 0 if keep is None else 1
+    try:
+        return waiting.index(None, first)
+    except ValueError:
+        if len(waiting) < first:
+            waiting.append(None)
+        return max(first, len(waiting))
 
 
 # -- which commits a search finds, in a panel and in `log --search`: words, `var:NAME`, `tag:`, `branch:`, `author:`, `cell:N`, `is:WORD`, `since:DATE`

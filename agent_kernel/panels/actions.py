@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Ty
 
 import msgspec
 
-from agent_kernel.agents.agent_undo import operation_text
+from agent_kernel.agents.agent_undo import add_uncovered, operation_text
 from agent_kernel.agents.approval import is_decided, open_request
 from agent_kernel.agents.event_log import EventStore, short_run
 from agent_kernel.agents.events import ApprovalDecided
 from agent_kernel.commands import describe
-from agent_kernel.commands.checkout import add_uncovered, redo, undo
+from agent_kernel.commands.checkout import redo, undo
 from agent_kernel.commands.scope import UsageProblem
 from agent_kernel.errors import (
     AgentKernelError,
@@ -667,7 +667,7 @@ def _checkout(context: PanelContext, scope: Scope, act: Act) -> Answer:
     args = _args(act, Aimed)
     document = _load_document(context, args)  # before anything moves: it may be damaged
     before = scope.live().head
-    report = add_uncovered(scope, before, scope.live().checkout(args.to))
+    report = add_uncovered(scope.live(), before, scope.live().checkout(args.to))
     return _with_cells(context, _answer_move(context, scope, f"Checked out {act.label}", report, document))
 
 
@@ -675,7 +675,7 @@ def _rollback(context: PanelContext, scope: Scope, act: Act) -> Answer:
     args = _args(act, Aimed)
     document = _load_document(context, args)
     before = scope.live().head
-    report = add_uncovered(scope, before, scope.live().rollback(args.to))
+    report = add_uncovered(scope.live(), before, scope.live().rollback(args.to))
     return _with_cells(context, _answer_move(context, scope, f"Rolled back to {act.label}", report, document))
 
 
@@ -693,7 +693,7 @@ def _load_document(context: PanelContext, args: Aimed) -> object:
 
 def _switch(context: PanelContext, scope: Scope, act: Act) -> Answer:
     before = scope.live().head
-    report = add_uncovered(scope, before, scope.live().switch(_args(act, Switched).branch))
+    report = add_uncovered(scope.live(), before, scope.live().switch(_args(act, Switched).branch))
     return _answer_move(context, scope, f"Switched to {act.label}", report)
 
 

@@ -230,9 +230,14 @@ class Components:
         return compared
 
     def _lead(self, members: Mapping[str, object]) -> Component | None:
-        if any(map(is_long, members.values())) or any(name.startswith(CLASS_PREFIX) for name in members):
+        root = root_below(members.values())
+        if (
+            root is None
+            or any(map(is_long, members.values()))
+            or any(name.startswith(CLASS_PREFIX) for name in members)
+        ):
             return None
-        return self.component_of(root_below(members.values()))
+        return self.component_of(root)
 
     def add(self, root: object, compared: saving.Compared) -> Component | None:
         """Keep the dump of a value, if other values can be found in it."""
