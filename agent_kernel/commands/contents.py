@@ -54,7 +54,7 @@ __all__ = [
 
 # -- what a stored array or table is made of, told from its pickle stream without building anything
 #
-# The stream is read as a description (`values.peeking`): which calls with which arguments, and which of the buffers stored
+# The stream is read as a description (`values.streams`): which calls with which arguments, and which of the buffers stored
 # beside it is the memory of which array.
 
 ARRAY: Final = "agent_kernel.values.restore.arrays.array"

@@ -20,6 +20,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, Modul
 from typing import Any, Final, cast
 
 from agent_kernel.agents.side_effects import is_own, is_read_only
+from agent_kernel.values.definitions import find_nested_codes
 from agent_kernel.values.introspection import (
     bases_of,
     class_dict,
@@ -850,7 +851,7 @@ def _find_used_values(function: FunctionType) -> Iterator[tuple[object, bool]]:
     captured = {name: _content(cell) for name, cell in cells}
     for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
         yield default, True
-    for code in _codes(function.__code__):
+    for code in find_nested_codes(function.__code__):
         for name, is_written in _uses(code):
             if name in captured or name in module_names:
                 yield captured[name] if name in captured else module_names[name], is_written
@@ -861,13 +862,6 @@ def _content(cell: Any) -> object:
         return cell.cell_contents
     except ValueError:  # it is empty
         return None
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for one in code.co_consts:
-        if type(one) is CodeType:
-            yield from _codes(one)
 
 
 def _uses(code: CodeType) -> Iterator[tuple[str, bool]]:
