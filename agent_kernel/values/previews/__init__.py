@@ -2,7 +2,7 @@
 
 A value is looked up by the identity of its type, never by `isinstance`: what is not exactly of a type listed in
 `plain`, and so may define anything, is named by its type alone (`foreign`). Everything read from a type or an
-instance goes through the interpreter's own slots (`reading`). Nothing here imports a library; its types are known once
+instance goes through the interpreter's own slots (`introspection`). Nothing here imports a library; its types are known once
 the notebook has loaded it (`known`). What looks like a secret is masked (`redaction`), and no preview takes more than two
 kilobytes (`model`). Modules load when a name of theirs is first used.
 """
