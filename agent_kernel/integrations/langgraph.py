@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import operator
-import random
+import secrets
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -616,7 +616,7 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
     def get_next_version(self, current: str | None, channel: None) -> str:
         """A version that is larger, and differs from those that other branches of the thread make."""
         number = 0 if current is None else current if isinstance(current, int) else int(str(current).split(".")[0])
-        return f"{number + 1:032}.{random.randrange(10**8):08}"
+        return f"{number + 1:032}.{secrets.randbelow(10**8):08}"  # and the program's random numbers stay as they are
 
     # -- for coroutines: the same in a thread
 

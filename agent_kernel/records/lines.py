@@ -50,6 +50,7 @@ from agent_kernel.repository.commits import (
     DEEPEST,
     MOST_DEPTH,
     Kind,
+    Recent,
     Tree,
     address,
     decode_entry,
@@ -70,7 +71,7 @@ from agent_kernel.repository.refs import (
 from agent_kernel.storage.protocol import SupportsItems
 
 if TYPE_CHECKING:
-    from agent_kernel.repository import Repository, Writer
+    from agent_kernel.repository import Holder, Repository, Writer
     from agent_kernel.repository.objects import Objects
 
 __all__ = [
@@ -102,6 +103,7 @@ PAST: Final = b"n/h/"  # a row that was replaced or deleted, by its version
 INDEX: Final = b"n/i/"  # what a collection finds records by
 CHANGED: Final = b"n/c/"  # the present records by when they changed: collection NUL time id
 DELETED: Final = b"n/d/"  # the same of those that were deleted not long ago
+_CHANCE: Final = random.SystemRandom()  # the program's random numbers stay as they are
 _ATTEMPTS: Final = 1_000
 _PATIENCE_S: Final = 0.004
 _AGAIN_S: Final = 1.0  # until updates that could not be stored are tried again
@@ -336,7 +338,7 @@ class Line(ABC):
         """
         for attempt in range(_ATTEMPTS):
             if attempt > 1:
-                time.sleep(random.random() * _PATIENCE_S)
+                time.sleep(_CHANCE.random() * _PATIENCE_S)
             with self._in_turn():
                 edit = Edit(self.read)
                 edit.may_lie_beside = may_lie_beside
@@ -670,7 +672,7 @@ class StoreLine(Line):
                 done()
                 return result
             if attempt:
-                time.sleep(random.random() * _PATIENCE_S)
+                time.sleep(_CHANCE.random() * _PATIENCE_S)
         raise StoreUnavailableError(store.url, f"others kept changing it during {_ATTEMPTS:,} attempts")
 
     def _moves(self, key: str, before: bytes | None, row: Row | None, now_ns: int) -> dict[bytes, bytes | None]:
@@ -969,8 +971,18 @@ class RecordTree(Tree):
             (row is not None) - (super(RecordTree, self).row(name) is not None) for name, row in self.recent.items()
         )
 
-    def with_recent(self, recent: Mapping[str, bytes | None]) -> RecordTree:
-        return RecordTree(self._objects, self.id, recent)
+    def change(self, writer: Writer, entries: Mapping[str, bytes | None]) -> RecordTree:
+        """The records with some changed: beside the tree as long as these are few, for each node of a tree is an object."""
+        changed = {**self.recent, **entries}
+        recent = {name: row for name, row in changed.items() if row is not None or super(RecordTree, self).row(name)}
+        size = sum(len(name) + len(row or b"") for name, row in recent.items())
+        if len(recent) <= _MOST_RECENT and size <= _MOST_RECENT_BYTES:
+            return RecordTree(self._objects, self.id, recent)
+        return RecordTree(self._objects, self.edit_rows(writer, entries, most_depth=DEEPEST).id, {})
+
+    def recent_rows(self) -> Recent:
+        """What a commit holds beside its tree."""
+        return tuple(sorted(self.recent.items()))
 
     def row(self, name: str) -> bytes | None:
         return self.recent[name] if name in self.recent else super().row(name)
@@ -1047,39 +1059,27 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 _WAITING_ROWS: Final = msgspec.msgpack.Decoder(dict[str, Row | None])
 
 
-class BranchLine(PastLine):
-    """The records at the tip of a branch. Each change is a commit, but for those that may lie beside the branch until the next one.
+class _BesideBranch:
+    """What lies beside the commits of a branch: changes of records, each as durable as a commit, until the next commit takes them in."""
 
-    A program that stores small records one by one would pay for each with a commit, which stays. What lies beside is as durable, and
-    all readers of the branch see it. It goes into a commit when there is enough of it, or somebody else changes a record, opens a
-    session there or names a commit of it.
-    """
-
-    is_readonly = False
-
-    def __init__(self, repo: Repository, branch: str, author: Author) -> None:
-        super().__init__(repo, None)
+    def __init__(self, repo: Repository, branch: str) -> None:
+        self.repo = repo
         self.branch = branch
-        self._author = author
         self._seen: _Beside | None = None
 
-    def tip(self) -> ObjectId | None:
-        """The last commit of the branch."""
-        return self._state().tip
-
-    def _state(self) -> _State:
+    def state(self) -> _State:
         """The last commit of the branch and what lies beside it, as of one moment."""
         keys = branch_key(self.branch), beside_key(self.branch)
         while True:
             ref, mark = map(self.repo.pointers.read(keys).__getitem__, keys)
             if self._seen is None or mark != self._seen.mark:
-                known = self._read_beside(mark)
+                known = self._read(mark)
                 if self.repo.pointers.read(keys[1:])[keys[1]] != mark:
                     continue  # it changed meanwhile
                 self._seen = known
             return _State(None if ref is None else decode_record(ref, Ref).commit, self._seen)
 
-    def _read_beside(self, mark: bytes | None) -> _Beside:
+    def _read(self, mark: bytes | None) -> _Beside:
         if mark is None or not decode_record(mark, Beside).count:
             return _Beside(mark)
         keys = list(self.repo.pointers.keys(waiting_prefix(self.branch)))
@@ -1094,6 +1094,73 @@ class BranchLine(PastLine):
             size += len(raw)
             rows.update(_WAITING_ROWS.decode(zstandard.decompress(raw)) if raw else {})
         return _Beside(mark, tuple(keys), rows, size)
+
+    def put(self, state: _State, rows: Mapping[str, Row | None], holder: Holder | None = None) -> bool:
+        """Store changes without a commit. Returns whether that was done: not where many lie there, or the branch has no commit yet.
+
+        Args:
+            holder: whose the branch is, if a session makes the changes.
+
+        Raises:
+            BranchMovedError: it is no longer as in `state`. BranchInUseError: somebody else holds it.
+        """
+        if any(row is not None and row.is_final for row in rows.values()):
+            return False  # it would be written twice
+        raw = zstandard.ZstdCompressor(level=1).compress(_ENCODER.encode(rows))
+        if state.tip is None or state.beside.size + len(raw) > _MOST_BESIDE:
+            return False
+        mark_key = beside_key(self.branch)
+        beside, made = state.beside, _Beside()
+
+        def build(move: Move) -> None:
+            nonlocal made
+            ref = move.get(branch_key(self.branch), Ref)
+            if ref is None or ref.commit != state.tip or move.raw(mark_key) != beside.mark:
+                raise BranchMovedError(self.branch)
+            refuse_leased(move, self.branch, holder)
+            move.stamp_format()
+            move.get(mark_key, Beside)
+            move.set(mark_key, Beside(move.stamp, len(beside.keys) + 1))
+            key = waiting_prefix(self.branch) + move.stamp.to_bytes(8, "big")
+            move.new[key] = raw
+            made = _Beside(move.new[mark_key], (*beside.keys, key), {**beside.rows, **rows}, beside.size + len(raw))
+
+        self.repo.pointers.change(build)
+        self._seen = made  # or its next reader would decode all of it
+        return True
+
+    def take_in(self, state: _State, move: Move) -> None:
+        """Within the move to a commit that has it: nothing lies beside the branch any more."""
+        if move.raw(beside_key(self.branch)) != state.beside.mark:
+            raise BranchMovedError(self.branch)
+        if state.beside.keys:
+            move.get(beside_key(self.branch), Beside)
+            move.set(beside_key(self.branch), Beside(move.stamp))
+            move.new.update(dict.fromkeys(state.beside.keys))
+
+
+class BranchLine(PastLine):
+    """The records at the tip of a branch. Each change is a commit, but for those that may lie beside the branch until the next one.
+
+    A program that stores small records one by one would pay for each with a commit, which stays. What lies beside is as durable, and
+    all readers of the branch see it. It goes into a commit when there is enough of it, or somebody else changes a record, opens a
+    session there or names a commit of it.
+    """
+
+    is_readonly = False
+
+    def __init__(self, repo: Repository, branch: str, author: Author) -> None:
+        super().__init__(repo, None)
+        self.branch = branch
+        self._author = author
+        self._beside = _BesideBranch(repo, branch)
+
+    def tip(self) -> ObjectId | None:
+        """The last commit of the branch."""
+        return self._state().tip
+
+    def _state(self) -> _State:
+        return self._beside.state()
 
     def tree(self) -> RecordTree:
         return tree_of(self.repo, self.tip())
@@ -1143,36 +1210,6 @@ class BranchLine(PastLine):
         if self._state().beside.keys:
             self._change(lambda _: None, "", lambda: None, settles=True)
 
-    def _put_beside(self, state: _State, rows: Mapping[str, Row | None]) -> bool:
-        """Store changes without a commit. Returns whether that was done: not where many lie there, or the branch has no commit yet."""
-        if any(row is not None and row.is_final for row in rows.values()):
-            return False  # it would be written twice
-        raw = zstandard.ZstdCompressor(level=1).compress(_ENCODER.encode(rows))
-        if state.tip is None or state.beside.size + len(raw) > _MOST_BESIDE:
-            return False
-
-        def build(move: Move) -> None:
-            ref = move.get(branch_key(self.branch), Ref)
-            if ref is None or ref.commit != state.tip or move.raw(beside_key(self.branch)) != state.beside.mark:
-                raise BranchMovedError(self.branch)
-            refuse_leased(move, self.branch)
-            move.stamp_format()
-            move.get(beside_key(self.branch), Beside)
-            move.set(beside_key(self.branch), Beside(move.stamp, len(state.beside.keys) + 1))
-            move.new[waiting_prefix(self.branch) + move.stamp.to_bytes(8, "big")] = raw
-
-        self.repo.pointers.change(build)
-        return True
-
-    def _take_in(self, state: _State, move: Move) -> None:
-        """Within the move to a commit that has it: nothing lies beside the branch any more."""
-        if move.raw(beside_key(self.branch)) != state.beside.mark:
-            raise BranchMovedError(self.branch)
-        if state.beside.keys:
-            move.get(beside_key(self.branch), Beside)
-            move.set(beside_key(self.branch), Beside(move.stamp))
-            move.new.update(dict.fromkeys(state.beside.keys))
-
     def _change(
         self, build: Callable[[Edit], T], message: str, done: Callable[[], None], *, settles: bool = False
     ) -> T:
@@ -1186,19 +1223,16 @@ class BranchLine(PastLine):
             if not edit.new and not (settles and state.beside.keys):
                 return result
             try:
-                if edit.may_lie_beside and self._put_beside(state, edit.new):
+                if edit.may_lie_beside and self._beside.put(state, edit.new):
                     done()
                     return result
             except BranchMovedError:
                 if attempt:
-                    time.sleep(random.random() * _PATIENCE_S)
+                    time.sleep(_CHANCE.random() * _PATIENCE_S)
                 continue
             writer = self.repo.writer()
             rows = {**state.beside.rows, **edit.new}
-            rows = {
-                key: row for key, row in rows.items() if row is not None or key not in state.beside.rows or key in tree
-            }
-            after = _changed(tree, writer, entries_of(writer, rows, self.repo.objects, tree))
+            after = tree.change(writer, entries_of(writer, rows, self.repo.objects, tree))
             commit = Commit(
                 tree=self.repo.tree(None).id if before is None else before.tree,
                 parents=() if tip is None else (tip,),
@@ -1208,17 +1242,17 @@ class BranchLine(PastLine):
                 message=message,
                 kind="records",
                 records=after.id,
-                recent=tuple(sorted(_recent_of(after).items())),
+                recent=after.recent_rows(),
                 random=None if before is None else before.random,
                 environment=None if before is None else before.environment,
                 document=None if before is None else before.document,
             )
             try:
-                also = functools.partial(self._take_in, state)
+                also = functools.partial(self._beside.take_in, state)
                 self.repo.publish(writer, commit, head=Head(self.branch, tip), session=None, message=message, also=also)
             except BranchMovedError:
                 if attempt:
-                    time.sleep(random.random() * _PATIENCE_S)
+                    time.sleep(_CHANCE.random() * _PATIENCE_S)
                 continue
             done()
             return result
@@ -1238,22 +1272,18 @@ class BranchLine(PastLine):
 
 def settle(repo: Repository) -> None:
     """Let commits take in what lies beside branches: who names a commit of one means all that it holds."""
+    for session in list(SESSIONS):
+        if session.is_open and _same_store(session.repo, repo):
+            session.pending.settle()
     for key in repo.store.keys(BESIDE):
         mark = repo.pointers.get(key, Beside)
         if mark is not None and mark.count:
             branch = key[len(BESIDE) :].decode()
-            if repo.pointers.get(branch_key(branch), Ref) is not None:
-                with suppress(BranchInUseError):  # a session that is there holds what is newer
+            lease = repo.lease_of(branch)
+            is_leased = lease is not None and lease.is_alive(repo.store)  # the session's next commit takes it in
+            if not is_leased and repo.pointers.get(branch_key(branch), Ref) is not None:
+                with suppress(BranchInUseError):
                     BranchLine(repo, branch, person()).settle()
-
-
-def _changed(tree: RecordTree, writer: Writer, entries: Mapping[str, bytes | None]) -> Tree:
-    """The records with some changed: beside the tree as long as these are few, for each node of a tree is an object."""
-    recent = {**tree.recent, **entries}
-    size = sum(len(name) + len(row or b"") for name, row in recent.items())
-    if len(recent) <= _MOST_RECENT and size <= _MOST_RECENT_BYTES:
-        return tree.with_recent(recent)
-    return tree.edit_rows(writer, entries, most_depth=DEEPEST)
 
 
 def entries_of(
@@ -1298,6 +1328,9 @@ class Pending(PastLine):
         self._session = weakref.ref(session)
         self.rows: dict[str, Row | None] = {}
         self._in_commit: dict[str, Row | None] = {}  # what the commit under way takes along
+        self._beside: _BesideBranch | None = None  # of the branch that it is on
+        self._kept: dict[str, Row | None] = {}  # what of the rows lies there
+        self._kept_keys: tuple[bytes, ...] = ()
 
     def _live_branch(self) -> LiveBranch:
         session = self._session()
@@ -1354,7 +1387,8 @@ class Pending(PastLine):
             self.rows.update(edit.new)
             done()
             try:
-                session.commit_records(message)
+                if not (edit.may_lie_beside and session.commits_records and self._put_beside(session)):
+                    session.commit_records(message)
             except BaseException:
                 if session.head == head:  # nothing of it is stored: what raises has changed nothing
                     for key in edit.new:
@@ -1364,32 +1398,65 @@ class Pending(PastLine):
                 raise
         return result
 
+    def _put_beside(self, session: LiveBranch) -> bool:
+        """Store what is pending beside the branch, until the next commit. Returns whether that was done."""
+        if session.branch is None or session.lease.pid != os.getpid():
+            return False
+        beside = self._beside
+        if beside is None or beside.branch != session.branch:
+            beside = self._beside = _BesideBranch(self.repo, session.branch)
+        state = beside.state()
+        if state.tip != session.head or state.beside.keys != self._kept_keys:
+            return False  # somebody else was there: the commit finds out, and starts another branch
+        # All of it, and not this change alone: others may refer to what a change before them stored.
+        new = {key: row for key, row in self.rows.items() if key not in self._kept or self._kept[key] is not row}
+        try:
+            if not beside.put(state, new, session.lease):
+                return False
+        except (BranchMovedError, BranchInUseError):
+            return False
+        self._kept |= new
+        self._kept_keys = beside.state().beside.keys
+        return True
+
+    def settle(self) -> None:
+        """Let a commit take in what lies beside the branch."""
+        if self._kept_keys and self._live_branch().commits_records:
+            with self._alone():
+                if self._kept_keys:
+                    self._live_branch().commit_records("")
+
+    def take_in(self, branch: str | None) -> Callable[[Move], object] | None:
+        """What is to be done within the move of a branch to a commit that has all that is pending; None: nothing."""
+        beside = self._beside
+        if not self._kept_keys or beside is None or beside.branch != branch:
+            return None
+        state = beside.state()
+        if state.beside.keys != self._kept_keys:
+            raise BranchMovedError(beside.branch)
+        return functools.partial(beside.take_in, state)
+
     def history(self, key: str) -> Iterator[Version]:
         if key in self.rows:
             row = self.rows[key]
             yield Version(row, time.time_ns() if row is None else row.time_ns, "" if row is None else row.actor)
         yield from _history_from(self.repo, self._live_branch().head, key)
 
-    def gather(self) -> None:
-        """Let what waits be part of the next commit, and of no commit of its own."""
-        if not self._waiting:
-            return
-        with self._alone():
-            if self._waiting:
+    def gather(self) -> bool:
+        """Let what waits be part of the next commit, and of no commit of its own. Returns whether anything is pending."""
+        if self._waiting:
+            with self._alone():
                 edit = Edit(self._stored)
                 self._with_waiting(edit, lambda _: None)
                 self.rows.update(edit.new)
                 self._clear_waiting()
+        return bool(self.rows)
 
-    def edited(self, writer: Writer, root: ObjectId | None) -> ObjectId | None:
-        """The tree of these records with what is pending."""
-        self.gather()
+    def edited(self, writer: Writer, tree: RecordTree) -> RecordTree:
+        """These records with what is pending."""
         with self._lock:
             self._in_commit = dict(self.rows)
-        if not self._in_commit:
-            return root
-        entries = entries_of(writer, self._in_commit, self.repo.objects, self.tree())
-        return self.repo.tree(root).edit_rows(writer, entries, most_depth=DEEPEST).id
+        return tree.change(writer, entries_of(writer, self._in_commit, self.repo.objects, self.tree()))
 
     @contextmanager
     def head_moves(self) -> Generator[None]:
@@ -1398,7 +1465,7 @@ class Pending(PastLine):
             for key, row in self._in_commit.items():
                 if key in self.rows and self.rows[key] is row:
                     del self.rows[key]
-            self._in_commit = {}
+            self._in_commit, self._kept, self._kept_keys = {}, {}, ()
             yield
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Lock"]
 
+_CHANCE: Final = random.SystemRandom()  # the program's random numbers stay as they are
 _LEAST_WAIT_S: Final = 0.005
 _MOST_WAIT_S: Final = 0.1
 
@@ -82,7 +83,7 @@ class Lock:
             remaining_s = until - time.monotonic()
             if remaining_s <= 0:
                 return False
-            time.sleep(min(pause_s * random.uniform(0.5, 1), remaining_s))
+            time.sleep(min(pause_s * _CHANCE.uniform(0.5, 1), remaining_s))
             pause_s = min(2 * pause_s, _MOST_WAIT_S)
         return True
 

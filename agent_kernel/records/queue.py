@@ -48,6 +48,7 @@ __all__ = ["Counts", "Queue", "Task", "TaskStatus"]
 
 TaskStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed", "cancelled"]
 
+_CHANCE: Final = random.SystemRandom()  # the program's random numbers stay as they are
 _MOST_LOST_CLAIMS: Final = 5  # so many workers may die with a task; then the task is what kills them
 _LOOK_S: Final = 1.0  # between looks at whether the processes of the leases live, while there is other work
 _LOOK_AGAIN_S: Final = 0.05  # the same, while no task is ready
@@ -290,7 +291,7 @@ class Queue:
                 ready = self._ready(taken)
             if not ready:
                 return None
-            id = ready[random.randrange(min(self._collisions, len(ready)) or 1)]
+            id = ready[_CHANCE.randrange(min(self._collisions, len(ready)) or 1)]
             try:
                 return self._start(id, agent, lease_s)
             except (_Taken, RecordNotFoundError):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from agent_kernel.records.lines import Pending
-    from agent_kernel.repository import ObjectId, Repository
+    from agent_kernel.repository import Holder, ObjectId, Repository
 
 __all__ = ["SESSIONS", "LiveBranch"]
 
@@ -34,6 +34,16 @@ class LiveBranch(Protocol):
     @property
     def moves(self) -> int:
         """How often HEAD went elsewhere: by a checkout, an undo, a merge."""
+        ...
+
+    @property
+    def lease(self) -> Holder:
+        """Who holds the branch."""
+        ...
+
+    @property
+    def commits_records(self) -> bool:
+        """Whether `commit_records` commits: no cell is running, and nothing else is being committed."""
         ...
 
     def alone(self) -> AbstractContextManager[object]:

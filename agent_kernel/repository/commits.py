@@ -194,6 +194,9 @@ class Document(msgspec.Struct, frozen=True, array_like=True):
     cells: ObjectId | None = None  # a chunk list, see `lists`; None: no cells
 
 
+Recent: TypeAlias = tuple[tuple[str, bytes | None], ...]  # names and entries, None where one is gone
+
+
 class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=_COMMIT_KEYS):
     """One state of all variables, and how it came about."""
 
@@ -223,9 +226,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     folders: tuple[str, ...] = ()  # that modules were imported from, beside installed ones and `cwd`
     document: Document | None = None
     records: ObjectId | None = None  # a tree of records, by collection and id; None: there are none
-    recent: tuple[
-        tuple[str, bytes | None], ...
-    ] = ()  # what differs from that tree: names and entries, None where one is gone
+    recent: Recent = ()  # what differs from that tree
 
     def __repr__(self) -> str:
         """`<Commit cell [7] by ada, tree 1f2e3d4c, on 3f2a91c4: ~df, +model>`; code and messages may hold secrets."""

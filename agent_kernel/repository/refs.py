@@ -71,6 +71,7 @@ WAITING: Final = b"n/w/"  # what lies beside a branch: its name, NUL, 8 bytes th
 SETTINGS: Final = b"x/"
 RESERVED_SETTINGS: Final = frozenset({"format", "epoch", "roster", "gc"})
 
+_CHANCE: Final = random.SystemRandom()  # the program's random numbers stay as they are
 _ATTEMPTS: Final = 300
 _PATIENCE_S: Final = 0.005
 _NEWEST: Final = (1 << 64) - 1
@@ -288,7 +289,7 @@ class Pointers:
                 )
                 return result
             if attempt > 1:
-                time.sleep(random.random() * _PATIENCE_S)
+                time.sleep(_CHANCE.random() * _PATIENCE_S)
         raise StoreUnavailableError(self.store.url, f"others kept changing it during {_ATTEMPTS} attempts")
 
 
@@ -420,10 +421,10 @@ class Leases:
         return self._pointers.change(take)
 
 
-def refuse_leased(move: Move, branch: str) -> None:
-    """Within a move, raise BranchInUseError if anybody alive holds the branch."""
+def refuse_leased(move: Move, branch: str, holder: Holder | None = None) -> None:
+    """Within a move, raise BranchInUseError if anybody alive but `holder` holds the branch."""
     lease = move.get(_key(branch), _Lease)
-    if lease is not None and lease.holder.is_alive(move.store):
+    if lease is not None and lease.holder != holder and lease.holder.is_alive(move.store):
         raise BranchInUseError(branch, str(lease.holder), _remedy(branch, lease.holder))
 
 

@@ -37,6 +37,7 @@ from agent_kernel.repository.refs import (
     LOGS,
     RESERVED_SETTINGS,
     SETTINGS,
+    Beside,
     Head,
     HeadRecord,
     Holder,
@@ -48,6 +49,7 @@ from agent_kernel.repository.refs import (
     ReflogEntry,
     Refs,
     Stamp,
+    beside_key,
     branch_key,
     check_ref_name,
     head_key,
@@ -384,7 +386,8 @@ class Repository:
             also: sets other keys in the same transaction.
 
         Raises:
-            BranchMovedError: somebody else moved the branch. Nothing was changed.
+            BranchMovedError: somebody else moved the branch, or put records beside it that `also` does not take in. Nothing
+                was changed.
             StoreUnavailableError: garbage collection took what the writer relied on. Nothing was changed; make the
                 commit again with a new writer.
         """
@@ -590,7 +593,7 @@ def publish(
 
     def build(move: Move) -> None:
         keys = [EPOCH, FORMAT, HEADS, *([] if session is None else [head_key(session)])]
-        move.read(keys if target is None else [*keys, branch_key(target)])
+        move.read(keys if target is None else [*keys, branch_key(target), beside_key(target)])
         move.stamp_format()
         _rely(repo, writer, id, commit, move.raw(EPOCH))
         ref = _expect_unmoved(move, head, session or "", target, is_new=branch is not None)
@@ -610,12 +613,22 @@ def publish(
             move.log(head_log(session), id, message, session)
         if also is not None:
             also(move)
+        if target is not None:
+            _refuse_beside(move, target)
         move.items = writer.pending()
         move.objects = writer.stored_within()
 
     repo.pointers.change(build)
     writer.note_published()
     return id
+
+
+def _refuse_beside(move: Move, branch: str) -> None:
+    """Within a move, raise BranchMovedError if records lie beside a branch: they would be taken for newer than those of the commit."""
+    key = beside_key(branch)
+    beside = move.get(key, Beside)
+    if beside is not None and beside.count and key not in move.new:
+        raise BranchMovedError(branch)
 
 
 def store_loose(repo: Repository, writer: Writer, commit: Commit) -> ObjectId:

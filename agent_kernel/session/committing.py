@@ -155,7 +155,7 @@ def moves_head(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S
 
     @functools.wraps(method)
     def alone(session: S, /, *args: P.args, **options: P.kwargs) -> T:
-        with session.alone():
+        with session.alone(), session.committing():
             try:
                 return method(session, *args, **options)
             finally:
@@ -206,6 +206,7 @@ class Committing:
         self._outer: list[tuple[Running | None, int]] = []
         self._steps = threading.RLock()  # whose thread runs a step
         self._publishing = threading.RLock()  # whose thread moves HEAD: any may commit records
+        self._committing: list[int] = []  # the threads that are about to
         self.moves = 0  # of HEAD, other than by a commit here
         self._refuses: Callable[[], bool] = lambda: False  # of the step that ends: whether it must not be committed
         self._operations = Operations()
@@ -363,6 +364,11 @@ class Committing:
         return self._recorder.pending
 
     @property
+    def lease(self) -> Holder:
+        """Who holds the branch for it."""
+        return self._holder
+
+    @property
     def is_open(self) -> bool:
         """Whether it can still commit."""
         return not (self._closed or self._given_up)
@@ -373,10 +379,9 @@ class Committing:
         So are those that another thread changes between two cells: undo after a cell reverses that cell.
         """
         self._require_open()
-        waits = self._cell is not None or (self.runs_cells and threading.get_ident() != self._thread)
-        if waits or not self._has_pending():
+        if not self.commits_records or not self._has_pending():
             return
-        with self._publishing:
+        with self._publishing, self.committing():
             before, done = self._position, len(self._operations.done)
             record_commits = self._record_commits if self._ends_with_record_commits() else None
             with uninterrupted():
@@ -389,6 +394,22 @@ class Committing:
                     if record_commits is None
                     else msgspec.structs.replace(record_commits, last=self.head, operations=now)
                 )
+
+    @property
+    def commits_records(self) -> bool:
+        """Whether `commit_records` commits, and leaves nothing to the next commit."""
+        waits = self._cell is not None or (self.runs_cells and threading.get_ident() != self._thread)
+        return not waits and threading.get_ident() not in self._committing
+
+    @contextmanager
+    def committing(self) -> Generator[None]:
+        """What changes records, or asks for what is there, within the block makes no commit of its own."""
+        thread = threading.get_ident()
+        self._committing.append(thread)
+        try:
+            yield
+        finally:
+            self._committing.remove(thread)
 
     @contextmanager
     def alone(self) -> Generator[None]:
@@ -433,14 +454,13 @@ class Committing:
         )
 
     def _other_tips(self) -> frozenset[ObjectId]:
-        branches = (id for name, id in self.repo.branches().items() if name != self.branch)
+        branches = (id for name, id in self.repo.refs.branches().items() if name != self.branch)
         return frozenset((*self.repo.tags().values(), *branches))
 
     def _has_pending(self) -> bool:
         if self._recorder.pending is None:
             return False
-        self._recorder.pending.gather()  # updates that wait belong to what is here
-        return bool(self._recorder.pending.rows)
+        return self._recorder.pending.gather()  # updates that wait belong to what is here
 
     def _require_open(self) -> None:
         # Once the lease is given back, the branch may be another session's to move.
@@ -663,7 +683,7 @@ class Committing:
         Args:
             carried: what of the tree is not in memory.
         """
-        with self._publishing:
+        with self._publishing, self.committing():
             return self._record_alone(writer, tree, draft, began, absent_names)
 
     def _record_alone(

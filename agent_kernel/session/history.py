@@ -53,6 +53,7 @@ from agent_kernel.values.previews import size_text
 if TYPE_CHECKING:
     from agent_kernel.records.lines import Pending
     from agent_kernel.repository import Outputs
+    from agent_kernel.repository.commits import Recent
     from agent_kernel.session.provenance import EnvironmentWatch, Forgotten, NotebookSnapshot, NotebookWatch
 
 
@@ -110,6 +111,7 @@ class Recorder:
         """Store the commit and move `branch`; raises what `Repository.publish` raises, and then nothing was changed."""
         draft = self._mask(draft)
         message = draft.message or draft.kind
+        also = None if self.pending is None else self.pending.take_in(branch)
         id = self.repo.publish(
             writer,
             self._commit(writer, tree, draft, head),
@@ -117,6 +119,7 @@ class Recorder:
             session=self.session_id,
             message=message.strip().partition("\n")[0][:80],
             branch=branch if branch != head.branch else None,
+            also=also,
         )
         return id, self.repo.commit_at(id)
 
@@ -140,6 +143,7 @@ class Recorder:
         )
 
     def _commit(self, writer: Writer, tree: Tree, draft: Draft, head: Head) -> Commit:
+        records, recent = self._records(writer, draft, head)
         return Commit(
             tree=tree.id,
             parents=(*self._first_parents(draft, head), *draft.other_parents),
@@ -163,7 +167,8 @@ class Recorder:
             chat=draft.chat,
             environment=self._environment_id(writer),
             document=self._document(writer, head),
-            records=self._records(writer, draft, head),
+            records=records,
+            recent=recent,
         )
 
     @staticmethod
@@ -172,22 +177,20 @@ class Recorder:
             return draft.instead
         return () if head.commit is None else (head.commit,)
 
-    def _records(self, writer: Writer, draft: Draft, head: Head) -> ObjectId | None:
-        """The records of the commit: they go where the conversation goes, and what is pending comes on top."""
+    def _records(self, writer: Writer, draft: Draft, head: Head) -> tuple[ObjectId | None, Recent]:
+        """The records of the commit, in a tree and beside it: they go where the conversation goes, and what is pending comes on top."""
         base = draft.chat or draft.restores or head.commit
-        root = None if base is None or draft.chat == NO_CHAT else self._records_at(writer, base)
+        commit = None if base is None or draft.chat == NO_CHAT else self.repo.commit_at(base)
+        records, recent = (None, ()) if commit is None else (commit.records, commit.recent)
         if draft.records is not None:
-            root = draft.records
-        return root if self.pending is None else self.pending.edited(writer, root)
+            records, recent = draft.records, ()
+        if self.pending is None or not self.pending.gather():
+            return records, recent
+        from agent_kernel.records.lines import RecordTree
 
-    def _records_at(self, writer: Writer, id: ObjectId) -> ObjectId | None:
-        """The tree of all records of a commit."""
-        commit = self.repo.commit_at(id)
-        if not commit.recent:
-            return commit.records
-        from agent_kernel.records.lines import tree_of
-
-        return tree_of(self.repo, id).edit_rows(writer, {}).id
+        root = self.repo.tree(records).id
+        tree = self.pending.edited(writer, RecordTree(self.repo.objects, root, dict(recent)))
+        return tree.id, tree.recent_rows()
 
     # What only commits need loads with the first one.
 

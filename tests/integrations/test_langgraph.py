@@ -216,6 +216,13 @@ def test_what_a_cell_did_to_a_thread_is_in_the_commit_of_the_cell(repo: ak.Repos
         assert graph.get_state(THREAD).values == {}
 
 
+def test_the_random_numbers_of_the_program_stay_as_they_are(repo: ak.Repository) -> None:
+    saver = AgentKernelSaver(repo)
+    before = random.getstate()
+    assert saver.get_next_version(None, None) != saver.get_next_version(None, None)
+    assert random.getstate() == before
+
+
 def test_another_process_goes_on_where_this_one_stopped(repo: ak.Repository, tmp_path: Path) -> None:
     two_steps(AgentKernelSaver(repo)).invoke({"foo": ""}, THREAD)
     with ak.open(tmp_path / "store") as other:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import agent_kernel as ak
+from agent_kernel.errors import BranchMovedError
 from agent_kernel.records import Records
 from agent_kernel.records.collection import together
 
@@ -114,6 +115,94 @@ def test_a_session_has_them_in_its_commits(repo: ak.Repository, steps: Records[S
         state.commit("later")
         state.rollback("HEAD~1")
         assert steps["a"].number == 1
+
+
+def test_in_a_session_they_wait_for_its_next_commit_and_are_there_when_it_is_killed(
+    repo: ak.Repository, child: Callable[[str], Any]
+) -> None:
+    code = """
+from agent_kernel.records.collection import together
+class Step(ak.Record):
+    number: int = 0
+    text: str = ""
+state = ak.Versioned(repo)
+found = repo.records(Step)
+state["x"] = 1
+state.commit("begin")
+for number in range(5):
+    together(found, lambda: found.put(Step(id="a", number=number)), may_lie_beside=True)
+state["x"] = 2
+state.commit("a turn")
+for number in range(5, 9):
+    together(found, lambda: found.put(Step(id="a", number=number)), may_lie_beside=True)
+together(found, lambda: found.put(Step(id="b")), may_lie_beside=True)
+print(len(state.history()), flush=True)
+input()
+"""
+    process = child("print('begun', flush=True)\n" + code)
+    assert process.stdout.readline() == "2\n"
+    assert repo.records(Step)["a"].number == 8  # another process sees them at once
+    assert commits(repo) == 2
+    process.kill()
+    process.wait()
+    with ak.Versioned(repo) as state:
+        found = repo.records(Step)
+        assert (state["x"], found["a"].number, "b" in found) == (2, 8, True)
+        state.rollback("HEAD~1")
+        assert (state["x"], found["a"].number, "b" in found) == (2, 4, False)
+        state.rollback("HEAD~3")
+        assert (state["x"], "a" in found) == (1, False)
+    assert repo.verify().is_sound
+
+
+def test_who_names_a_commit_of_a_session_means_all_that_it_holds(repo: ak.Repository) -> None:
+    with ak.Versioned(repo) as state:
+        steps = repo.records(Step)
+        state["x"] = 1
+        state.commit("begin")
+        put_beside(steps, Step(id="a"))
+        assert "a" in steps.at("HEAD")
+        put_beside(steps, Step(id="b"))
+        repo.create_branch("other")
+        assert "b" in steps.at("other")
+        put_beside(steps, Step(id="c"))
+        assert "c" in steps.at(next(iter(repo.log()))[0].hex()[:64])
+        state["x"] = 2
+        state.commit("and x")
+        assert state.history(1)[0][1].message == "and x"
+        state.undo()
+        assert (state["x"], "b" in steps) == (1, True)
+
+
+def test_one_undo_reverses_them_with_the_variables_or_alone(repo: ak.Repository) -> None:
+    with ak.Versioned(repo) as state:
+        steps = repo.records(Step)
+        state["x"] = 1
+        state.commit("begin")
+        put_beside(steps, Step(id="a"))
+        put_beside(steps, Step(id="b"))
+        state["x"] = 2
+        state.commit("both")
+        put_beside(steps, Step(id="c"))
+        state.undo()
+        assert (state["x"], list(steps.ids())) == (2, ["a", "b"])
+        state.undo()
+        assert (state["x"], list(steps.ids())) == (1, [])
+        state.redo()
+        assert (state["x"], list(steps.ids())) == (2, ["a", "b"])
+        put_beside(steps, Step(id="d"))
+        state.checkout("HEAD~1")
+    assert repo.verify().is_sound
+    assert not list(repo.pointers.keys(b"n/w/"))
+
+
+def test_a_commit_that_does_not_take_them_in_moves_no_branch(repo: ak.Repository, steps: Records[Step]) -> None:
+    put_beside(steps, Step(id="a"))
+    head = repo.refs.head("")
+    assert head.commit is not None
+    with pytest.raises(BranchMovedError):
+        repo.publish(repo.writer(), repo.commit_at(head.commit), head=head, session="other", message="")
+    assert "a" in steps
 
 
 def test_a_branch_that_a_session_of_another_process_holds_is_left_alone(

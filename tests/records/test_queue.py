@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 import threading
@@ -106,6 +107,15 @@ def test_the_highest_priority_goes_first_and_then_the_oldest(memory: ak.Reposito
     for name, priority in (("a", 0), ("b", 0), ("urgent", 5), ("later", -3), ("c", 0)):
         queue.push(name, priority=priority)
     assert names_of(queue) == ["urgent", "a", "b", "c", "later"]
+
+
+def test_the_random_numbers_of_the_program_stay_as_they_are(memory: ak.Repository) -> None:
+    queue = memory.queue("web")
+    for number in range(3):
+        queue.push(str(number))
+    before = random.getstate()
+    assert len(names_of(queue)) == 3
+    assert random.getstate() == before
 
 
 def test_a_task_goes_from_pending_to_completed_with_its_result(memory: ak.Repository) -> None:
