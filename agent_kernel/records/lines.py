@@ -1400,7 +1400,7 @@ class Pending(PastLine):
             self.rows.update(edit.new)
             done()
             try:
-                if not (edit.may_lie_beside and session.commits_records and self._put_beside(session)):
+                if not (session.commits_records and self._put_beside(session)):
                     session.commit_records(message)
             except BaseException:
                 if session.head == head:  # nothing of it is stored: what raises has changed nothing
