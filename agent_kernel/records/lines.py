@@ -8,7 +8,8 @@ read is compared with what is there when it has ended, under the lock, and only 
 and may take as long as it likes.
 
 While a session of this process is on a branch, changes of records go into its next commit: variables and records are one
-state. Otherwise each change is a commit of its own.
+state. Until then they lie beside the branch, as durable as a commit; those that a cell makes wait for its commit. Without a session each
+change is a commit of its own, or lies beside the branch too.
 """
 
 from __future__ import annotations
