@@ -41,7 +41,7 @@ from agent_kernel.integrations.thread_parts import (
     read_items,
     write_items,
 )
-from agent_kernel.records.collection import Records, exactly, together
+from agent_kernel.records.collection import Records, exactly, is_in_transaction, together
 from agent_kernel.records.documents import is_plain
 from agent_kernel.records.schema import Plane, Record
 from agent_kernel.session.snapshot import Repository
@@ -267,6 +267,22 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
         rows = self._own_fields(self._all.ids(exactly(f"{short}.") + "*"))
         size = sum(map(_size_of, rows.values()))
         return size - (self._move_to_parts(short, rows) if size >= PART_BYTES else 0)
+
+    def pack(self) -> None:
+        """Let records that the next commit of a session brings lie together in the logs of their threads."""
+        if is_in_transaction():
+            return
+
+        def pack() -> None:
+            ids = self._all.ids_beside(0)
+            for short, of_thread in groupby(ids, lambda id: id.partition(".")[0]):
+                rows = self._own_fields(of_thread)
+                self._parts.append(short, rows)
+                for id in rows:
+                    self._all.delete(id)
+                self._alone.pop(short, None)
+
+        together(self._all, pack, "LangGraph: records together")
 
     def _own_fields(self, ids: Iterable[str]) -> dict[str, Fields]:
         rows: dict[str, Fields] = {}
@@ -611,6 +627,7 @@ class AgentKernelSaver(BaseCheckpointSaver[str]):
             self._change(copy, f"LangGraph: copy {source_thread_id} to {target_thread_id}")
 
     def _change(self, change: Callable[[], T], message: str) -> T:
+        self._all.line().pack_with(self)
         return together(self._all, change, message, may_lie_beside=True)
 
     def get_next_version(self, current: str | None, channel: None) -> str:

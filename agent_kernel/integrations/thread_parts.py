@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import os
 import time
+import weakref
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -17,6 +18,8 @@ from pydantic import ConfigDict
 
 from agent_kernel.errors import RecordNotFoundError
 from agent_kernel.records.collection import Records, exactly
+from agent_kernel.records.lines import Line
+from agent_kernel.records.lists import RecordList, names_of_lists
 from agent_kernel.records.schema import Record
 from agent_kernel.session.snapshot import Repository
 
@@ -196,7 +199,126 @@ class _Part(NamedTuple):
     rows: Mapping[str, Fields]
 
 
-_ROWS: Final = msgspec.msgpack.Decoder(list[tuple[list[str], dict[str, Any]]])
+_Encoded: TypeAlias = tuple[list[str], Fields]  # an id as `_plain` makes it, and the fields
+
+_ROWS: Final = msgspec.msgpack.Decoder(list[_Encoded])
+_ROW: Final = msgspec.msgpack.Decoder(_Encoded)
+_LOG_PART_BYTES: Final = 128 << 10  # they are some 16 KB compressed: a message is in several records
+_MOST_LOGS: Final = 16  # of a thread: more become parts
+_Begun: TypeAlias = tuple[int, int, str]  # how often HEAD had moved, in which process, and the name
+_BEGUN: Final[weakref.WeakKeyDictionary[Line, dict[str, _Begun]]] = weakref.WeakKeyDictionary()
+
+
+class _Logs:
+    """Records that commits of a session moved together, in lists. Of several with one id the last counts.
+
+    A commit for each turn of a conversation stores one piece so, which a full part of the list takes in later. A log only grows, from
+    one commit to the next: whoever goes back to an earlier commit begins another log. So what was read of one stays
+    true, and no two branches change the same one.
+    """
+
+    def __init__(self, repo: Repository, branch: str | None) -> None:
+        self._repo = repo
+        self._branch = branch
+        self._tails: dict[str, tuple[object, int, Mapping[str, Fields]]] = {}
+        self._ids: dict[tuple[str, int], frozenset[str]] = {}
+        self._loaded: dict[tuple[str, int], Mapping[str, Fields]] = {}
+
+    def names(self, start: str) -> list[str]:
+        """The logs of a thread, by how its ids begin, the oldest first; of all threads, if with nothing."""
+        thread, dot, _ = start.partition(".")
+        return names_of_lists(self._repo, f"langgraph.{thread}{dot}", plane="branch", branch=self._branch)
+
+    def get(self, id: str) -> Fields | None:
+        for name in reversed(self.names(id)):
+            parts, rows = self._tail(name)
+            if id in rows:
+                return rows[id]
+            for number in range(parts - 1, -1, -1):
+                if id in self._ids_in(name, number):
+                    return self._load(name, number)[id]
+        return None
+
+    def ids(self, start: str) -> list[Iterator[str]]:
+        """The ids in each log that begin so, in order."""
+        return [iter(sorted(id for id in self._all_ids(name) if id.startswith(start))) for name in self.names(start)]
+
+    def append(self, line: Line, thread: str, rows: Mapping[str, Fields]) -> None:
+        if rows:
+            self._list(self._growing(line, thread)).extend(map(_text_of, rows.items()))
+
+    def take(self, thread: str, ids: Collection[str] | None = None) -> dict[str, Fields]:
+        """Delete the logs of a thread, if they have any of these records, and return the others in them."""
+        names = self.names(thread + ".")
+        if ids is not None and all(self._all_ids(name).isdisjoint(ids) for name in names):
+            return {}
+        rows = self.rows(thread)
+        for name in names:
+            self._list(name).delete()
+        return {id: fields for id, fields in rows.items() if ids is None or id not in ids}
+
+    def rows(self, thread: str) -> dict[str, Fields]:
+        return {id: fields for name in self.names(thread + ".") for id, fields in self._rows(name).items()}
+
+    def _growing(self, line: Line, thread: str) -> str:
+        """The log of a thread that the next commit of a session adds to."""
+        begun = _BEGUN.setdefault(line, {})
+        moves, process, name = begun.get(thread, (-1, -1, ""))
+        if (moves, process) != (line.moves, os.getpid()):
+            name = f"langgraph.{thread}.{time.time_ns():016x}{os.urandom(3).hex()}"
+            begun[thread] = line.moves, os.getpid(), name
+        return name
+
+    def _list(self, name: str) -> RecordList:
+        return RecordList(self._repo, name, plane="branch", branch=self._branch, part_bytes=_LOG_PART_BYTES)
+
+    def _tail(self, name: str) -> tuple[int, Mapping[str, Fields]]:
+        log = self._list(name)
+        mark = log.mark()
+        known = self._tails.get(name)
+        if known is None or known[0] != mark:
+            parts, items = log.tail()
+            if len(self._tails) >= _KEPT:
+                self._tails.clear()
+            known = self._tails[name] = mark, parts, _rows_of(name, items)
+        return known[1:]
+
+    def _ids_in(self, name: str, number: int) -> frozenset[str]:
+        found = self._ids.get((name, number))
+        return frozenset(self._load(name, number)) if found is None else found
+
+    def _load(self, name: str, number: int) -> Mapping[str, Fields]:
+        found = self._loaded.get((name, number))
+        if found is None:
+            found = _rows_of(name, self._list(name).part(number))
+            if len(self._loaded) >= _KEPT:
+                self._loaded.clear()
+            self._loaded[name, number] = found
+            self._ids[name, number] = frozenset(found)
+        return found
+
+    def _all_ids(self, name: str) -> set[str]:
+        parts, rows = self._tail(name)
+        return {*rows}.union(*(self._ids_in(name, number) for number in range(parts)))
+
+    def _rows(self, name: str) -> dict[str, Fields]:
+        parts, rows = self._tail(name)
+        found: dict[str, Fields] = {}
+        for number in range(parts):
+            found |= self._load(name, number)
+        return found | dict(rows)
+
+
+def _text_of(row: tuple[str, Fields]) -> str:
+    """A record as an item of a list: each byte of it is a character, so that texts within stay what they are."""
+    id, fields = row
+    return msgspec.msgpack.encode((_plain(id), fields)).decode("latin-1")
+
+
+def _rows_of(name: str, items: Iterable[str]) -> dict[str, Fields]:
+    thread = name.split(".")[1]
+    decoded = (_ROW.decode(item.encode("latin-1")) for item in items)
+    return {_id_of(thread, plain): fields for plain, fields in decoded}
 
 
 class Parts:
@@ -204,11 +326,15 @@ class Parts:
 
     def __init__(self, repo: Repository, branch: str | None) -> None:
         self._records = Records(repo, _PartRecord, branch=branch)
+        self._logs = _Logs(repo, branch)
         self._ids: dict[str, list[str]] = {}  # by part: a part never changes
         self._loaded: dict[str, _Part] = {}
 
     def get(self, id: str) -> Fields | None:
-        """The fields of a record that is in a part."""
+        """The fields of a record that is in a log or a part."""
+        found = self._logs.get(id)
+        if found is not None:
+            return found
         for part in reversed(self._parts_of(id)):
             ids = self._ids_in(part)
             place = bisect_left(ids, id)
@@ -217,8 +343,8 @@ class Parts:
         return None
 
     def ids(self, start: str) -> list[Iterator[str]]:
-        """The ids in each part that begin so, in order."""
-        found: list[Iterator[str]] = []
+        """The ids in each log and part that begin so, in order."""
+        found = self._logs.ids(start)
         for part in self._parts_of(start):
             ids = self._ids_in(part)
             first = bisect_left(ids, start)
@@ -227,8 +353,22 @@ class Parts:
                 found.append(iter(ids[first:last]))
         return found
 
+    def append(self, thread: str, rows: Mapping[str, Fields]) -> None:
+        """Put records of a thread, which the next commit of a session brings, together in a log."""
+        if len(self._logs.names(thread + ".")) > _MOST_LOGS:
+            self._add_all(thread, self._logs.take(thread))
+        self._logs.append(self._records.line(), thread, rows)
+
     def add(self, thread: str, rows: Mapping[str, Fields]) -> None:
-        """Put records of a thread together."""
+        """Put records of a thread together in a part. They count before those of the logs."""
+        self._add_all(thread, self._logs.take(thread, rows.keys()))
+        self._add(thread, rows)
+
+    def _add_all(self, thread: str, rows: Mapping[str, Fields]) -> None:
+        if rows:
+            self._add(thread, rows)
+
+    def _add(self, thread: str, rows: Mapping[str, Fields]) -> None:
         encoded = msgspec.msgpack.encode(
             [(_plain(id), fields) for id, fields in sorted(rows.items(), key=_by_plain_id)]
         )
@@ -240,19 +380,21 @@ class Parts:
         """Delete records from the parts that have them."""
         wanted = set(ids)
         for thread in {id.partition(".")[0] for id in wanted}:
+            self._add_all(thread, self._logs.take(thread, wanted))
             for part in self._parts_of(thread + "."):
                 if wanted.isdisjoint(self._ids_in(part)):
                     continue
                 rest = {id: fields for id, fields in self._load(part).rows.items() if id not in wanted}
                 self._records.delete(part)
-                if rest:
-                    self.add(thread, rest)
+                self._add_all(thread, rest)
 
     def copy(self, old: str, new: str, change: Callable[[Fields], Fields]) -> None:
         """Copy the parts of a thread to another one."""
         for part in self._parts_of(old + "."):
             rows = self._load(part).rows
-            self.add(new, {new + id.removeprefix(old): change(fields) for id, fields in rows.items()})
+            self._add_all(new, {new + id.removeprefix(old): change(fields) for id, fields in rows.items()})
+        rows = self._logs.rows(old)
+        self._add_all(new, {new + id.removeprefix(old): change(fields) for id, fields in rows.items()})
 
     def _parts_of(self, start: str) -> list[str]:
         thread, dot, _ = start.partition(".")

@@ -196,6 +196,11 @@ class Records(Mapping[str, M]):
         row = self._row(id)
         return 0 if row is None or not _is_of(row, user) else row.version
 
+    def mark(self, id: str) -> tuple[int, int]:
+        """What differs whenever the record does: its version, and when it changed. (0, 0): it is not there."""
+        row = self._row(id)
+        return (0, 0) if row is None else (row.version, row.time_ns)
+
     def __contains__(self, id: object) -> bool:
         return isinstance(id, str) and self._row(id) is not None
 

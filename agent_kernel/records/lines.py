@@ -8,7 +8,8 @@ read is compared with what is there when it has ended, under the lock, and only 
 and may take as long as it likes.
 
 While a session of this process is on a branch, changes of records go into its next commit: variables and records are one
-state. Otherwise each change is a commit of its own.
+state. Until then they lie beside the branch, as durable as a commit; those that a cell makes wait for its commit. Without a session each
+change is a commit of its own, or lies beside the branch too.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
 import zstandard
@@ -79,6 +80,7 @@ __all__ = [
     "Edit",
     "Line",
     "Look",
+    "Packer",
     "PastLine",
     "Pending",
     "Row",
@@ -250,10 +252,17 @@ class _OutdatedError(Exception):
     """What an attempt read was changed by others meanwhile."""
 
 
+class Packer(Protocol):
+    """Who stores many small records of which one commit makes few."""
+
+    def pack(self) -> None: ...
+
+
 class Line(ABC):
     """Rows by key, `collection NUL id`. Safe to use from several threads."""
 
     is_readonly: bool = False
+    moves: int = 0  # how often HEAD of the session went elsewhere, other than by a commit
 
     def __init__(self, repo: Repository) -> None:
         self.repo = repo
@@ -319,6 +328,10 @@ class Line(ABC):
         """The keys of the records there."""
         del prefix
         return set()
+
+    def pack_with(self, packer: Packer) -> None:
+        """Let it pack what is pending before each commit of the session, as long as somebody has it."""
+        del packer
 
     @contextmanager
     def _alone(self) -> Generator[None]:
@@ -1331,6 +1344,7 @@ class Pending(PastLine):
         self._beside: _BesideBranch | None = None  # of the branch that it is on
         self._kept: dict[str, Row | None] = {}  # what of the rows lies there
         self._kept_keys: tuple[bytes, ...] = ()
+        self._packers: weakref.WeakSet[Packer] = weakref.WeakSet()
 
     def _live_branch(self) -> LiveBranch:
         session = self._session()
@@ -1387,7 +1401,7 @@ class Pending(PastLine):
             self.rows.update(edit.new)
             done()
             try:
-                if not (edit.may_lie_beside and session.commits_records and self._put_beside(session)):
+                if not (session.commits_records and self._put_beside(session)):
                     session.commit_records(message)
             except BaseException:
                 if session.head == head:  # nothing of it is stored: what raises has changed nothing
@@ -1452,8 +1466,26 @@ class Pending(PastLine):
                 self._clear_waiting()
         return bool(self.rows)
 
+    @property
+    def moves(self) -> int:  # type: ignore[override]
+        return self._live_branch().moves
+
+    def keys_beside(self, prefix: str) -> set[str]:
+        return {key for key, row in self.rows.items() if row is not None and key.startswith(prefix)}
+
+    def pack_with(self, packer: Packer) -> None:
+        self._packers.add(packer)
+
+    def _pack(self) -> None:
+        for packer in list(self._packers):
+            try:
+                packer.pack()
+            except Exception:
+                logger.warning("records go into the commit as they are: to pack them failed", exc_info=True)
+
     def edited(self, writer: Writer, tree: RecordTree) -> RecordTree:
         """These records with what is pending."""
+        self._pack()
         with self._lock:
             self._in_commit = dict(self.rows)
         return tree.change(writer, entries_of(writer, self._in_commit, self.repo.objects, self.tree()))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from agent_kernel.records.sealing import Seal, Secret
     from agent_kernel.repository import Repository
 
-__all__ = ["ListChange", "RecordList", "place_of"]
+__all__ = ["ListChange", "RecordList", "names_of_lists", "place_of"]
 
 S = TypeVar("S")
 
@@ -109,8 +109,14 @@ class RecordList:
         actor: str = "",
         commit_each: bool = True,
         label: str = "",
+        part_bytes: int | None = None,
     ) -> None:
-        """`label`: what errors call it, where its name says more than a user knows."""
+        """See `Repository.list`.
+
+        Args:
+            label: what errors call it, where its name says more than a user knows.
+            part_bytes: of items, as JSON, from which they become a full part; more where they repeat each other.
+        """
         self.name = name
         self._label = label or name
         self._id = _list_id(user, name)
@@ -118,7 +124,7 @@ class RecordList:
         self._tails = Records(repo, _Tail, plane=plane, branch=branch, secret=secret, actor=actor)
         self._parts = Records(repo, _Part, plane=plane, branch=branch, secret=secret, actor=actor)
         self._commit_each = commit_each
-        self._part_bytes = _PART_BYTES[plane if commit_each else "store"]
+        self._part_bytes = part_bytes or _PART_BYTES[plane if commit_each else "store"]
 
     def __repr__(self) -> str:
         return f"<RecordList {self._label!r}: {len(self):,} items>"
@@ -191,6 +197,21 @@ class RecordList:
         if limit is not None:
             not_negative(limit, "limit")
         return self[:] if limit is None else self[-limit:] if limit > 0 else []
+
+    # -- for who keeps what was read: full parts stay as they are as long as no item in them is replaced
+
+    def mark(self) -> object:
+        """What differs whenever the list does."""
+        return self._tails.mark(self._id)
+
+    def tail(self) -> tuple[int, list[Any]]:
+        """How many full parts there are, and the items after them."""
+        tail = self._tail()
+        return tail.parts, tail.items
+
+    def part(self, number: int) -> list[Any]:
+        """The items of a full part. Raises: StaleRecordError: it is not there."""
+        return self._part(number, self._tail()).items
 
     def fold(self, initial: S, step: Callable[[S, Any], S], until: int | None = None) -> S:
         """The state that events make: `step(step(initial, first), second)` and so on.
@@ -320,6 +341,16 @@ class RecordList:
     def clear(self) -> None:
         """Take all items away."""
         self.replace_tail(0)
+
+    def delete(self) -> None:
+        """Take the list away, with its items and its name."""
+
+        def act() -> None:
+            for number in range(self._tail().parts):
+                self._parts.delete(f"{self._id}#{number:08d}")
+            self._tails.delete(self._id)
+
+        self.together(act, f"list: delete {self.name}")
 
     def fork(self, name: str, until: int | None = None) -> RecordList:
         """Begin another list with the first items of this one, by default with all. On a branch both share what is stored.
@@ -453,6 +484,15 @@ class RecordList:
             raise ValueError(
                 f"the list {self._label!r} lies beside all branches and keeps no past: make it with plane='branch'"
             )
+
+
+def names_of_lists(
+    repo: Repository, start: str = "", *, plane: Plane = "store", branch: str | None = None
+) -> list[str]:
+    """The names of the lists of nobody in particular that begin so, in order."""
+    first = place_of("", start)
+    found = Records(repo, _Tail, plane=plane, branch=branch).names(first)
+    return [one[1:].replace("%23", "#").replace("%2F", "/").replace("%25", "%") for one in found]
 
 
 def _size_of(item: JsonValue) -> int:

@@ -76,6 +76,7 @@ _MOST_READ: Final = (
     400  # that a reader follows: of several writers none knows how deep the others stored what it builds on
 )
 MOST_UNPACKED: Final = 64 << 20  # bytes of an object that is read strictly
+_LONG_BASE: Final = 64 << 10  # bytes
 BASE_FROM: Final = 160  # bytes; a smaller payload is stored whole
 _BASE_HEADER: Final = 1 + ID_SIZE
 
@@ -311,7 +312,8 @@ def _parts(key: bytes, stored: Buffer) -> tuple[int, bytes | None, memoryview]:
 
 def _difference(payload: Buffer, base: Base) -> bytes | None:
     dictionary = zstandard.ZstdCompressionDict(base.payload, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
-    body = zstandard.ZstdCompressor(level=1, dict_data=dictionary, write_dict_id=False).compress(payload)
+    level = 1 if len(base.payload) <= _LONG_BASE else 3  # the quickest one does not find all that is in a long one
+    body = zstandard.ZstdCompressor(level=level, dict_data=dictionary, write_dict_id=False).compress(payload)
     if 3 * (_BASE_HEADER + len(body)) > 2 * len(payload):
         return None
     return bytes((base.depth + 1,)) + base.id + body
@@ -702,7 +704,7 @@ class Writer:
             is_small = BASE_FROM <= len(payload) <= _KEEP_PAYLOAD
             known = self._objects.base_for(kind, *base) if base is not None and is_small else None
             parts = wrap(id, payload, compress=compress, base=known, version=version_of(kind), most_depth=most_depth)
-            if kind in (Kind.TREE, Kind.COMMIT):
+            if kind in (Kind.TREE, Kind.COMMIT) or base is not None:  # the next one may differ little from it
                 self._objects.note_depth(key, parts)
             self._queue(key, parts)
         if base is not None and base[0] != id:

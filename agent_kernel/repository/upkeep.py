@@ -230,6 +230,8 @@ def commit_keys(ids: Iterable[ObjectId | None]) -> list[bytes]:
 Progress: TypeAlias = Callable[[int, int], None]  # done, of how many
 
 _SLICE: Final = 2000
+# What leads nowhere and may be stored as a difference: chunks that are parts of others, states of random generators.
+_BASED_ENDS: Final = frozenset({Kind.CHUNK, Kind.SMALL})
 _ATTEMPTS: Final = 100
 _ORDER: Final = (
     Kind.COMMIT,
@@ -321,8 +323,8 @@ class Sweeper:
             for key in self._repo.pointers.keys(kind)
             if key not in self.reach.seen and key not in doomed
         ]
-        if any(kind_of(key) == Kind.CHUNK for key in doomed):  # marking looks at no chunk
-            staying += [key for key in self._repo.pointers.keys(Kind.CHUNK) if key not in doomed]
+        for kind in _BASED_ENDS & {kind_of(key) for key in doomed}:  # marking looks at none of them
+            staying += [key for key in self._repo.pointers.keys(kind) if key not in doomed]
 
         def visit(key: bytes, stored: memoryview) -> None:
             base = base_of(key, stored)
@@ -542,8 +544,8 @@ class Verifier:
         def visit(key: bytes, view: memoryview) -> None:
             present.add(key)
             try:
-                if kind_of(key) == Kind.CHUNK and base_of(key, view) is not None:
-                    based.append(key)  # part of a longer one
+                if kind_of(key) in _BASED_ENDS and base_of(key, view) is not None:
+                    based.append(key)
                     return
                 if base_of(key, view) is not None:
                     raise make_damaged_error(key, "its header is not one that any release wrote")

@@ -44,6 +44,7 @@ from agent_kernel.repository import (
     Writer,
     short,
 )
+from agent_kernel.repository.commits import DEEPEST, address
 from agent_kernel.session import library_state
 from agent_kernel.storage import Store, SupportsSize
 from agent_kernel.text import clean, shorten
@@ -88,6 +89,7 @@ class Recorder:
         self.repo = repo
         self.session_id = session_id
         self._environment: EnvironmentWatch | None = None
+        self._random: tuple[ObjectId, bytes] | None = None  # the last state of generators, and its bytes
         self._path: tuple[list[str], str] = [], ""
         self._folders: tuple[str, ...] = ()
         self._page: NotebookWatch | None = None
@@ -157,7 +159,7 @@ class Recorder:
             changed=draft.changed,
             unsaved=draft.unsaved,
             labels=tuple(draft.labels),
-            random=draft.random or writer.add(Kind.SMALL, library_state.capture()),
+            random=draft.random or self._random_id(writer),
             cwd=(cwd := _cwd()),
             folders=self._import_folders(cwd),
             session=self.session_id,
@@ -191,6 +193,13 @@ class Recorder:
         root = self.repo.tree(records).id
         tree = self.pending.edited(writer, RecordTree(self.repo.objects, root, dict(recent)))
         return tree.id, tree.recent_rows()
+
+    def _random_id(self, writer: Writer) -> ObjectId:
+        """Stored as the difference from the last state: of most draws, that is where in the same numbers the next one is."""
+        payload = library_state.capture()
+        base = self._random or (address(payload), payload)
+        self._random = writer.add(Kind.SMALL, payload, base=base, most_depth=DEEPEST), payload
+        return self._random[0]
 
     # What only commits need loads with the first one.
 

@@ -67,7 +67,7 @@ class Versioned(Live):
 
     Without a store or the path of one it is kept in memory. Opening one loads the branch's last state; of that, a key whose value cannot be loaded raises LoadError when it is
     asked for, and what is stored of it is kept. Keys are text without NUL; values are anything that a session can save.
-    Records of the branch are stored as they change; the next commit holds them with the values, and one undo reverses both.
+    Records of the branch are stored as they change, without a commit; the next commit holds them with the values, and one undo reverses both.
 
     >>> from agent_kernel.storage import MemoryStore
     >>> state = Versioned(Repository.open(MemoryStore()))

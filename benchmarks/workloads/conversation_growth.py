@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from agent_kernel.session import Repository, Versioned
 from benchmarks.bench import Bench
@@ -59,20 +59,25 @@ def run(bench: Bench) -> Table:
     )
     for plane, parts, commit_each, name in ways:
         table.rows.append(_row(name, _list_grown(bench, plane, turns, parts, commit_each=commit_each)))
-    table.rows.append(_row("... in a session that commits each turn with a variable", _session_grown(bench, turns)))
     if importlib.util.find_spec("agents") is not None:
-        table.rows.append(_row("OpenAI Agents SDK, question and answer one by one", _openai_grown(bench, turns)))
+        table.rows.append(_row("OpenAI Agents SDK, question and answer one by one", _grown_by(bench, turns, _openai)))
     else:
         table.notes.append("left out: the OpenAI Agents SDK is not installed (pip install openai-agents)")
-    if importlib.util.find_spec("langgraph") is None or importlib.util.find_spec("langchain_core") is None:
-        table.notes.append('left out: langgraph is not installed (pip install "agent-kernel[langgraph]" langgraph)')
-        return table
-    table.rows.append(_row("LangGraph on AgentKernelSaver", _graph_grown(bench, _our_saver, turns)))
-    if _has_sqlite_saver():
-        row = _row("LangGraph on SqliteSaver", _graph_grown(bench, _sqlite_saver, turns), has_target=False)
-        table.rows.append(row)
+    if importlib.util.find_spec("agentscope") is not None:
+        table.rows.append(_row("AgentScope, messages of as many bytes of JSON", _grown_by(bench, turns, _agentscope)))
     else:
+        table.notes.append("left out: AgentScope is not installed (pip install agentscope)")
+    has_langgraph = all(importlib.util.find_spec(name) is not None for name in ("langgraph", "langchain_core"))
+    if has_langgraph:
+        table.rows.append(_row("LangGraph on AgentKernelSaver", _grown_by(bench, turns, _langgraph)))
+    else:
+        table.notes.append('left out: langgraph is not installed (pip install "agent-kernel[langgraph]" langgraph)')
+    if has_langgraph and _has_sqlite_saver():
+        row = _row("LangGraph on SqliteSaver", _grown_by(bench, turns, _langgraph_on_sqlite), has_target=False)
+        table.rows.append(row)
+    elif has_langgraph:
         table.notes.append("left out: SqliteSaver is not installed (pip install langgraph-checkpoint-sqlite)")
+    _add_sessions(bench, table, turns, has_langgraph=has_langgraph)
     table.notes.append(f"a row has as many turns as were done within {_LIMIT_S:.0f} s, and at most {turns:,}")
     table.notes.append("later half: what the files grew by in the later half of the turns, against the text of these")
     table.notes.append(
@@ -82,11 +87,15 @@ def run(bench: Bench) -> Table:
     return table
 
 
-def _row(what: str, grown: _Grown, *, has_target: bool = True) -> Row:
-    ratio, shown = grown.ratio, f"{size(grown.taken)} = {times(grown.ratio)} the text"
-    if grown.turns < _TURNS and has_target:  # what has none grows with the square
-        ratio = (grown.ratio * grown.turns + grown.late_ratio * (_TURNS - grown.turns)) / _TURNS
+def _row(what: str, grown: _Grown, *, has_target: bool = True, less: _Grown | None = None) -> Row:
+    """`less`: what the same took without a conversation."""
+    shown = f"{size(grown.taken)} = {times(grown.ratio)} the text"
+    ratio = _after_all(grown) if has_target else grown.ratio  # what has no target may grow with the square
+    if grown.turns < _TURNS and has_target:
         shown += f"; later half {times(grown.late_ratio)}, so {times(ratio)} after {_TURNS:,}"
+    if less is not None:
+        ratio -= _after_all(less)
+        shown += f", {times(ratio)} more than without a conversation"
     return Row(
         f"{what}, {grown.turns:,} turns",
         shown,
@@ -95,6 +104,13 @@ def _row(what: str, grown: _Grown, *, has_target: bool = True) -> Row:
         beside=f"{ms(grown.turn_s)} a turn",
         numbers={"turns": grown.turns, "bytes": grown.taken, "ratio": grown.ratio, "late_ratio": grown.late_ratio},
     )
+
+
+def _after_all(grown: _Grown) -> float:
+    """The ratio after all turns, if the files go on to grow as in the later half."""
+    if grown.turns >= _TURNS:
+        return grown.ratio
+    return (grown.ratio * grown.turns + grown.late_ratio * (_TURNS - grown.turns)) / _TURNS
 
 
 def _grown(place: Path, turns: int, add: Callable[[str], object]) -> _Grown:
@@ -132,16 +148,38 @@ def _list_grown(bench: Bench, plane: Plane, turns: int, parts: int, *, commit_ea
         shutil.rmtree(work)
 
 
-def _session_grown(bench: Bench, turns: int) -> _Grown:
+def _add_sessions(bench: Bench, table: Table, turns: int, *, has_langgraph: bool) -> None:
+    """Turns that a session commits, each with a variable. What the commits take without a conversation is not the conversation's."""
+    alone = _session_grown(bench, turns, lambda _: lambda _: None)
+    table.rows.append(
+        _row("A session that commits each turn with a variable, without a conversation", alone, has_target=False)
+    )
+    ways: list[tuple[str, Callable[[Repository], Callable[[str], object]]]] = [
+        ("a list, question and answer one by one", lambda repo: _in_two(repo.list("talk", plane="branch").append)),
+        ("... commit_each=False", lambda repo: _in_two(repo.list("talk", plane="branch", commit_each=False).append)),
+    ]
+    if importlib.util.find_spec("agents") is not None:
+        ways.append(("OpenAI Agents SDK", lambda repo: _openai(repo)[0]))
+    if has_langgraph:
+        ways.append(("LangGraph on AgentKernelSaver", lambda repo: _langgraph(repo)[0]))
+    for name, begin in ways:
+        grown = _session_grown(bench, turns, begin)
+        row = _row(f"In such a session: {name}", grown, less=alone)
+        table.rows.append(row)
+    table.notes.append(
+        "in such a session: the target is for what the conversation adds to the same commits without one"
+    )
+
+
+def _session_grown(bench: Bench, turns: int, begin: Callable[[Repository], Callable[[str], object]]) -> _Grown:
     work = Path(tempfile.mkdtemp(prefix="conversation-", dir=bench.folder))
     try:
         with closing(Repository.open(work / "store")) as repo, Versioned(repo) as state:
-            talk = repo.list("conversation", plane="branch")
+            say = begin(repo)
 
             def add(text: str) -> None:
-                talk.append(text[: _TURN_BYTES // 2])
-                talk.append(text[_TURN_BYTES // 2 :])
-                state["turns"] = len(talk)
+                say(text)
+                state["turns"] = state.get("turns", 0) + 1  # type: ignore[operator]  # pyright: ignore[reportOperatorIssue]
                 state.commit("a turn")
 
             return _grown(work, turns, add)
@@ -149,11 +187,32 @@ def _session_grown(bench: Bench, turns: int) -> _Grown:
         shutil.rmtree(work)
 
 
-def _openai_grown(bench: Bench, turns: int) -> _Grown:
+def _in_two(add: Callable[[str], object]) -> Callable[[str], None]:
+    def say(text: str) -> None:
+        add(text[: _TURN_BYTES // 2])
+        add(text[_TURN_BYTES // 2 :])
+
+    return say
+
+
+# A way begins a conversation in a store. It returns what adds a turn, and what ends it.
+_Way: TypeAlias = Callable[[Any], tuple[Callable[[str], object], Callable[[], object]]]
+
+
+def _grown_by(bench: Bench, turns: int, begin: _Way) -> _Grown:
+    work = Path(tempfile.mkdtemp(prefix="conversation-", dir=bench.folder))
+    add, close = begin(work / "store")
+    try:
+        return _grown(work, turns, add)
+    finally:
+        close()
+        shutil.rmtree(work)
+
+
+def _openai(place: Any) -> tuple[Callable[[str], object], Callable[[], object]]:
     from agent_kernel.integrations.openai_agents import AgentKernelSession
 
-    work = Path(tempfile.mkdtemp(prefix="conversation-", dir=bench.folder))
-    session: Any = AgentKernelSession("talk", work / "store")
+    session: Any = AgentKernelSession("talk", place)
 
     async def say(role: str, content: str) -> None:
         await session.add_items([{"role": role, "content": content}])
@@ -162,19 +221,50 @@ def _openai_grown(bench: Bench, turns: int) -> _Grown:
         asyncio.run(say("user", text[: _TURN_BYTES // 2]))
         asyncio.run(say("assistant", text[_TURN_BYTES // 2 :]))
 
-    try:
-        return _grown(work, turns, add)
-    finally:
-        session.close()
-        shutil.rmtree(work)
+    return add, session.close
 
 
-def _graph_grown(bench: Bench, open_saver: Callable[[Path], tuple[Any, Callable[[], None]]], turns: int) -> _Grown:
+def _agentscope(place: Any) -> tuple[Callable[[str], object], Callable[[], object]]:
+    """A message is a text and much about it: both together are as long as what others say."""
+    from agentscope.app.storage import SessionConfig
+    from agentscope.message import AssistantMsg, UserMsg
+
+    from agent_kernel.integrations.agentscope import AgentKernelStorage
+
+    storage: Any = AgentKernelStorage(place)
+    session: Any = asyncio.run(storage.upsert_session("ada", "agent", SessionConfig(workspace_id="w")))
+
+    async def say(message: Any, text: str) -> None:
+        room = _TURN_BYTES // 2 - len(message(name="someone", content="").model_dump_json())
+        await storage.upsert_message("ada", session.id, message(name="someone", content=text[:room]))
+
+    def add(text: str) -> None:
+        asyncio.run(say(UserMsg, text[: _TURN_BYTES // 2]))
+        asyncio.run(say(AssistantMsg, text[_TURN_BYTES // 2 :]))
+
+    return add, storage.repo.close
+
+
+def _langgraph(place: Any) -> tuple[Callable[[str], object], Callable[[], object]]:
+    from agent_kernel.integrations.langgraph import AgentKernelSaver
+
+    saver = AgentKernelSaver(place)
+    return _graph_on(saver), saver.repo.close
+
+
+def _langgraph_on_sqlite(place: Path) -> tuple[Callable[[str], object], Callable[[], object]]:
+    import sqlite3
+
+    from langgraph.checkpoint.sqlite import SqliteSaver
+
+    connection = sqlite3.connect(place, check_same_thread=False)
+    return _graph_on(SqliteSaver(connection)), connection.close
+
+
+def _graph_on(saver: Any) -> Callable[[str], object]:
     from langchain_core.messages import AIMessage, HumanMessage
     from langgraph.graph import END, START, MessagesState, StateGraph
 
-    work = Path(tempfile.mkdtemp(prefix="conversation-", dir=bench.folder))
-    saver, close = open_saver(work)
     answers: list[str] = []
     graph: Any = StateGraph(MessagesState)
     graph.add_node("agent", lambda _: {"messages": [AIMessage(answers.pop())]})
@@ -187,18 +277,7 @@ def _graph_grown(bench: Bench, open_saver: Callable[[Path], tuple[Any, Callable[
         question = HumanMessage(text[: _TURN_BYTES // 2])
         app.invoke({"messages": [question]}, {"configurable": {"thread_id": "talk"}})
 
-    try:
-        return _grown(work, turns, add)
-    finally:
-        close()
-        shutil.rmtree(work)
-
-
-def _our_saver(work: Path) -> tuple[Any, Callable[[], None]]:
-    from agent_kernel.integrations.langgraph import AgentKernelSaver
-
-    saver = AgentKernelSaver(work / "store")
-    return saver, saver.repo.close
+    return add
 
 
 def _has_sqlite_saver() -> bool:
@@ -206,12 +285,3 @@ def _has_sqlite_saver() -> bool:
         return importlib.util.find_spec("langgraph.checkpoint.sqlite") is not None
     except ImportError:
         return False
-
-
-def _sqlite_saver(work: Path) -> tuple[Any, Callable[[], None]]:
-    import sqlite3
-
-    from langgraph.checkpoint.sqlite import SqliteSaver
-
-    connection = sqlite3.connect(work / "threads.db", check_same_thread=False)
-    return SqliteSaver(connection), connection.close

@@ -19,6 +19,7 @@ import pytest
 import zstandard
 
 import agent_kernel as ak
+from agent_kernel.records.lists import names_of_lists
 from tests.integrations.foreign import needs, run_suite
 
 needs("langgraph.checkpoint.conformance", "langgraph.graph")
@@ -375,6 +376,186 @@ def test_short_threads_lie_in_parts_too(repo: ak.Repository, small_parts: None) 
     assert len({id.partition(".")[0] for id in saver._parts._records.names()}) > 10
     for number in range(15):
         assert len([*saver.list({"configurable": {"thread_id": str(number)}})]) == 6
+
+
+# -- turns that a session commits
+
+
+def said_in(saver: AgentKernelSaver, thread: str = "1") -> list[str]:
+    found = saver.get_tuple({"configurable": {"thread_id": thread}})
+    messages: list[Any] = [] if found is None else found.checkpoint["channel_values"]["messages"]
+    return [message.content for message in messages]
+
+
+def test_turns_that_a_session_commits_are_all_there_and_rewind_with_the_variables(
+    repo: ak.Repository, tmp_path: Path
+) -> None:
+    with ak.Versioned(repo) as state:
+        saver = AgentKernelSaver(repo)
+        say = talk(saver)
+        said: list[list[str]] = []
+        for number in range(40):
+            say("1", 1)
+            said.append(said_in(saver))
+            state["turns"] = number + 1
+            state.commit(f"turn {number + 1}")
+            repo.create_tag(f"t{number + 1}")
+        assert list(repo.records(_Any)) == []  # all lie in a log
+        assert any(name.startswith("langgraph.") for name in names_of_lists(repo, plane="branch"))
+        for back in (39, 1, 25):
+            state.rollback(f"t{back}")
+            assert (state["turns"], said_in(saver)) == (back, said[back - 1])
+            assert len([*saver.list(THREAD)]) == 3 * back
+            state.undo()
+            assert (state["turns"], said_in(saver)) == (40, said[-1])
+        state.rollback("t3")
+        say("1", 2)  # another log begins
+        assert said_in(saver)[:6] == said[2]
+        state.commit("another way")
+        other_way = said_in(saver)
+        state.rollback("t40")
+        assert said_in(saver) == said[-1]
+    repo.gc(grace_s=0)
+    assert repo.verify().is_sound
+    with ak.open(tmp_path / "store") as other:
+        fresh = AgentKernelSaver(other)
+        assert said_in(fresh) == said[-1]
+        assert len([*fresh.list(THREAD)]) == 120
+        other.create_branch("aside", "main~1")
+        assert said_in(AgentKernelSaver(other, branch="aside")) == other_way
+
+
+def test_what_lies_in_logs_is_copied_pruned_and_deleted(repo: ak.Repository) -> None:
+    with ak.Versioned(repo) as state:
+        saver = AgentKernelSaver(repo)
+        say = talk(saver)
+        for number in range(12):
+            for thread in ("1", "other"):
+                say(thread, 1)
+            state["turns"] = number
+            state.commit()
+        whole = [(one.checkpoint, one.metadata, one.pending_writes) for one in saver.list(THREAD)]
+        saver.copy_thread("1", "copy")
+        state.commit()
+        copied = [*saver.list({"configurable": {"thread_id": "copy"}})]
+        assert [(one.checkpoint, one.metadata, one.pending_writes) for one in copied] == whole
+        saver.prune(["1"])
+        state.commit()
+        assert [one.checkpoint for one in saver.list(THREAD)] == [whole[0][0]]
+        say("1", 1)
+        state.commit()
+        assert len(said_in(saver)) == 26
+        assert len([*saver.list({"configurable": {"thread_id": "other"}})]) == 36
+        for thread in ("1", "copy", "other"):
+            saver.delete_thread(thread)
+        state.commit()
+        assert list(saver.list(None)) == []
+        assert names_of_lists(repo, "langgraph.", plane="branch") == saver._parts._records.names() == []
+        state.undo()
+        assert len(said_in(saver)) == 26
+
+
+def test_a_program_that_begins_again_for_each_turn_keeps_few_logs(repo: ak.Repository) -> None:
+    lot, count = random.Random(0), 0
+    for _ in range(40):
+        with ak.Versioned(repo) as state:
+            saver = AgentKernelSaver(repo)
+            talk(saver)("1", 1)
+            state["x"] = lot.random()
+            state.commit()
+            count += 2
+            assert len(said_in(saver)) == count
+    assert 0 < len(names_of_lists(repo, "langgraph.", plane="branch")) <= 17
+    assert len([*AgentKernelSaver(repo).list(THREAD)]) == 3 * 40
+
+
+def test_what_a_program_without_a_session_adds_counts_before_what_a_session_stored(
+    repo: ak.Repository, small_parts: None
+) -> None:
+    config: Any = {"configurable": {"thread_id": "1", "checkpoint_ns": ""}}
+    with ak.Versioned(repo) as state:
+        saver = AgentKernelSaver(repo)
+        talk(saver)("1", 3)
+        at = saver.get_tuple(config)
+        assert at is not None
+        saver.put_writes(at.config, [("note", "first")], "task")
+        state["x"] = 1
+        state.commit()
+    saver = AgentKernelSaver(repo)
+    saver.put_writes(at.config, [("note", "first"), ("note", "second")], "task")
+    for _ in range(2):
+        found = saver.get_tuple(at.config)
+        assert found is not None
+        assert [value for _, _, value in found.pending_writes or ()] == ["first", "second"]
+        talk(saver)("other", 20)  # until the writes lie in a part
+    assert len(saver._parts._records.names()) > 1
+
+
+def test_two_branches_that_both_went_on_with_a_thread_merge(repo: ak.Repository) -> None:
+    with ak.Versioned(repo) as state:
+        saver = AgentKernelSaver(repo)
+        say = talk(saver)
+        say("1", 1)
+        state["x"] = 1
+        state.commit("base")
+        repo.create_tag("base")
+        repo.create_branch("side")
+        state.session.switch("side")
+        say("1", 1)
+        state["y"] = 1
+        state.commit("there")
+        state.session.switch("main")
+        say("1", 2)
+        state["z"] = 1
+        state.commit("here")
+        state.session.merge("side")
+        assert len([*saver.list(THREAD)]) == 3 * 4
+        assert (state["y"], state["z"]) == (1, 1)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_threads_of_a_session_hold_what_was_said_whatever_is_done_to_them(repo: ak.Repository, seed: int) -> None:
+    """The same at every step, and again after each way back."""
+    lot = random.Random(seed)
+    with ak.Versioned(repo) as state:
+        ours = AgentKernelSaver(repo)
+        model: dict[str, list[str]] = {}
+        past: list[tuple[str, dict[str, list[str]]]] = []
+        for number in range(45):
+            thread = lot.choice("abc")
+            step = lot.choice(["say"] * 5 + ["delete", "copy", "prune", "back", "nothing", "new saver"])
+            if step == "say":
+                texts = [f"{number} " + "x" * lot.randrange(3_000) for _ in range(2)]
+                graph = StateGraph(Chat)
+                graph.add_node("reply", lambda _, said=texts[1]: {"messages": [AIMessage(said)]})
+                graph.add_edge(START, "reply")
+                graph.compile(checkpointer=ours).invoke(
+                    {"messages": [HumanMessage(texts[0])]}, {"configurable": {"thread_id": thread}}
+                )
+                model[thread] = [*model.get(thread, []), *texts]
+            elif step == "delete":
+                ours.delete_thread(thread)
+                model.pop(thread, None)
+            elif step == "copy" and thread in model:
+                ours.delete_thread("copy")
+                ours.copy_thread(thread, "copy")
+                model["copy"] = model[thread]
+            elif step == "prune":
+                ours.prune([thread])
+            elif step == "back" and past:
+                tag, then = lot.choice(past)
+                state.rollback(tag)
+                model = dict(then)
+            elif step == "new saver":
+                ours = AgentKernelSaver(repo)
+            if lot.random() < 0.7:
+                state["x"] = number
+                state.commit(f"step {number}")
+                repo.create_tag(f"s{number}")
+                past.append((f"s{number}", dict(model)))
+            for one in ("a", "b", "c", "copy"):
+                assert said_in(ours, one) == model.get(one, []), (number, step)
+    assert repo.verify().is_sound
 
 
 class _Any(ak.Record):

@@ -155,6 +155,24 @@ input()
     assert repo.verify().is_sound
 
 
+def test_each_change_in_a_session_is_durable_and_no_commit(repo: ak.Repository, steps: Records[Step]) -> None:
+    talk = repo.list("talk", plane="branch")
+    with ak.Versioned(repo) as state:
+        state["x"] = 1
+        state.commit("begin")
+        before = commits(repo)
+        for number in range(10):
+            steps.put(Step(id="a", number=number))
+            talk.append(number)
+        assert commits(repo) == before
+        with ak.open(Path(repo.store.url.removeprefix("lmdb://"))) as other:
+            assert (other.records(Step)["a"].number, list(other.list("talk", plane="branch"))) == (9, [*range(10)])
+        state.undo()
+        assert ("a" in steps, list(talk)) == (False, [])
+        state.redo()
+        assert (steps["a"].number, list(talk)) == (9, [*range(10)])
+
+
 def test_who_names_a_commit_of_a_session_means_all_that_it_holds(repo: ak.Repository) -> None:
     with ak.Versioned(repo) as state:
         steps = repo.records(Step)

@@ -22,7 +22,7 @@ def repo(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ak.Reposito
 
 
 def test_there_is_a_store_of_every_format_that_has_records() -> None:
-    assert STORES == ["records-3", "records-4"]
+    assert STORES == ["records-3", "records-4", "records-5"]
 
 
 def test_old_records_are_read_with_their_history(repo: ak.Repository) -> None:

@@ -431,8 +431,8 @@ def test_a_commit_of_records_that_a_tag_holds_is_not_replaced(repo: ak.Repositor
         state["x"] = 1
         state.commit("one")
         notes.put(Note(id="a"))
+        repo.create_tag("with-a")  # who names HEAD means all that is there: a commit of records alone
         assert state.session.head is not None
-        repo.create_tag("with-a", state.session.head)
         notes.put(Note(id="b"))
         state["x"] = 2
         state.commit("two")

@@ -191,7 +191,7 @@ def test_a_write_that_raises_leaves_nothing_to_be_stored_later(
             raise StoreFullError(repo.store.url)
 
         with monkeypatch.context() as full:
-            full.setattr(type(repo), "publish", refuse)
+            full.setattr(type(repo.pointers), "change", refuse)
             with pytest.raises(StoreFullError):
                 items.append("second")
         assert items.items() == ["first"]

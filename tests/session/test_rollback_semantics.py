@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_kernel.errors import AmbiguousRefError, NameNotFoundError, RefNotFoundError
+from agent_kernel.repository.rewrite import Retention
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
 from tests.support.notebooks import Notebook, names_changed, rev
@@ -63,6 +64,25 @@ class TestRollback:
             nb.rollback(before)
             nb.run(draw)
             assert nb.look("drawn") == first
+
+    def test_many_random_states_take_little_and_stay_when_others_are_collected(self) -> None:
+        with Notebook() as nb:
+            nb.run("import random\nrandom.seed(4)")
+            states: list[object] = []
+            kept = [nb.run(f"x{number} = random.random()") for number in range(60)]
+            taken = sum(nb.repo.stats().stored.values())
+            assert taken / 60 < 1_500  # a state alone is 2,500 bytes
+            for number in (59, 3, 40):
+                nb.rollback(rev(kept[number]))
+                states.append(nb.look("random.random()"))
+            commit = kept[40].commit
+            assert commit is not None
+            nb.repo.create_tag("kept", commit)
+            nb.repo.prune(Retention(keep_last=2))
+            nb.repo.gc(grace_s=0)
+            assert nb.repo.verify().is_sound
+            nb.rollback("kept")
+            assert nb.look("random.random()") == states[-1]
 
     def test_leaves_random_state_alone_when_told_so(self) -> None:
         with Notebook() as nb:
