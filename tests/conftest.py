@@ -20,6 +20,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 from zlib import crc32
 
 import pytest
@@ -51,10 +52,26 @@ def quick_collections() -> None:
 
     Beside the libraries that earlier tests imported, one takes half a second. What cells of those left open is closed here.
     """
+    _collect_and_freeze()
+
+
+def _collect_and_freeze() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
     gc.freeze()
+    _FROZEN["modules"] = len(sys.modules)
+
+
+_FROZEN = {"modules": 0}
+_MANY_MODULES: Final = 100  # that a library brings; a test that imports fewer leaves little to look at
+
+
+@pytest.fixture(autouse=True)
+def quick_collections_after_imports(quick_collections: None) -> None:
+    """The same, where a test of the file has imported a library since."""
+    if len(sys.modules) > _FROZEN["modules"] + _MANY_MODULES:
+        _collect_and_freeze()
 
 
 @pytest.fixture(autouse=True)
@@ -79,14 +96,30 @@ def nothing_goes_on() -> Iterator[None]:
 
 @pytest.fixture
 def safe_forks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this process be forked: other tests of it may have left what forbids that, and these forks use nothing of it."""
+    """Let this process be forked: other tests of it may have left what forbids that, and these forks use nothing of it.
+
+    Each test puts the same functions there: where others stand, the next step notes the code of all agents anew.
+    """
     from agent_kernel.agents.preview import forked_process
 
-    left = set(threading.enumerate())
-    known = forked_process._is_known
-    monkeypatch.setattr(forked_process, "_is_known", lambda thread: thread in left or known(thread))
-    monkeypatch.setattr("agent_kernel.agents.preview.forked_process._openmp", lambda: "")
-    monkeypatch.setattr("agent_kernel.agents.preview.forked_process._pools", lambda: "")
+    _LEFT.clear()
+    _LEFT.update(threading.enumerate())
+    _KNOWN.setdefault("thread", forked_process._is_known)
+    monkeypatch.setattr(forked_process, "_is_known", _is_left_or_known)
+    monkeypatch.setattr(forked_process, "_openmp", _allow)
+    monkeypatch.setattr(forked_process, "_pools", _allow)
+
+
+_LEFT: WeakSet[threading.Thread] = WeakSet()
+_KNOWN: dict[str, Callable[[threading.Thread], bool]] = {}
+
+
+def _is_left_or_known(thread: threading.Thread) -> bool:
+    return thread in _LEFT or _KNOWN["thread"](thread)
+
+
+def _allow() -> str:
+    return ""
 
 
 def pytest_configure() -> None:
@@ -124,6 +157,25 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 _SAMPLED: Counter[str] = Counter()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect no garbage meanwhile: what is imported and collected here stays, and each process looks at all of it again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
+@pytest.hookimpl(optionalhook=True, wrapper=True)
+def pytest_report_to_serializable(report: object) -> Generator[None, dict[str, Any] | None, dict[str, Any] | None]:
+    """Send no keywords of what passed: nothing asks for them, and they are most of what each of three reports takes to send."""
+    sent = yield
+    if sent is not None and sent.get("outcome") == "passed":
+        sent["keywords"] = {}
+    return sent
 
 
 @pytest.hookimpl(trylast=True)

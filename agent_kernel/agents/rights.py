@@ -9,6 +9,7 @@ goes on. What a person changes meanwhile is noted anew.
 from __future__ import annotations
 
 import functools
+import gc
 import secrets
 import sys
 import threading
@@ -16,7 +17,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import chain
-from operator import attrgetter, is_
+from operator import is_
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -274,7 +275,9 @@ def _fields(value: msgspec.Struct) -> PutBack:
 class _Code:
     """Every module of agents, with its functions and classes: what puts each back, and in one row what they are made of.
 
-    The row says within half a millisecond that nothing differs, by identity: no code of what stands there runs.
+    The row says within half a millisecond that nothing differs, by identity: no code of what stands there runs. What
+    functions are made of is asked of the garbage collector, all at once: each `__code__` that is read is an audit event,
+    and those of a thousand functions would take longer than everything else.
     """
 
     def __init__(self) -> None:
@@ -311,7 +314,7 @@ class _Code:
             found = vars(one)
             made += found
             made += found.values()
-        made += chain.from_iterable(map(_made_of_function, self._functions))
+        made += _referents(*self._functions)  # also what they are made of that no step changes, such as their names
         for words in self._words:
             made += (*words, *words.values())
         made += chain.from_iterable(one.__bases__ for one in self._classes)
@@ -327,7 +330,7 @@ class _Code:
         return len(row) == len(self._row) and all(map(is_, row, self._row))
 
 
-_made_of_function: Final = attrgetter(*_FUNCTION)
+_referents: Final = gc.get_referents
 
 
 def _modules_of_agents() -> dict[str, ModuleType]:

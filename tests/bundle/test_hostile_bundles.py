@@ -672,14 +672,19 @@ def test_a_store_is_not_made_through_a_link(sound: Path, tmp_path: Path) -> None
 # -- a process that is ended while it opens one
 
 
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle that takes a while to open."""
+    cells = ("import numpy as np", *(f"a{n} = np.random.default_rng({n}).random(2_000_000)" for n in range(8)))
+    return make_bundle(tmp_path_factory.mktemp("large"), *cells)
+
+
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_what_an_ended_process_left_goes_away(tmp_path: Path, how: signal.Signals) -> None:
+def test_what_an_ended_process_left_goes_away(tmp_path: Path, large: Path, how: signal.Signals) -> None:
     """Of SIGTERM nothing is left; what SIGKILL leaves goes with the next bundle that is opened there."""
     out = tmp_path / "out"
     out.mkdir()
-    cells = ("import numpy as np", *(f"a{n} = np.random.default_rng({n}).random(2_000_000)" for n in range(8)))
-    bundle = make_bundle(tmp_path, *cells)
-    command = [sys.executable, "-m", "agent_kernel", "open", str(bundle), "--folder", str(out)]
+    command = [sys.executable, "-m", "agent_kernel", "open", str(large), "--folder", str(out)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         while not list(out.glob(".agent-kernel/.opening-*/store/*")) and process.poll() is None:
             time.sleep(0.002)
@@ -691,7 +696,7 @@ def test_what_an_ended_process_left_goes_away(tmp_path: Path, how: signal.Signal
         assert not list(out.iterdir())
     else:
         assert list(out.glob(".agent-kernel/.opening-*"))
-    opening.open_bundle(bundle, out)
+    opening.open_bundle(large, out)
     assert [path.name for path in (out / ".agent-kernel").iterdir()] == ["study"]
 
 

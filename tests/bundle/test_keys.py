@@ -6,6 +6,7 @@ import base64
 import contextlib
 import importlib
 import json
+import shutil
 import stat
 import subprocess
 import sys
@@ -53,9 +54,7 @@ class Person:
 @pytest.fixture
 def ada(tmp_path: Path) -> Person:
     """Somebody who has a key."""
-    found = Person(tmp_path / "ada")
-    assert found.run("key", "new", "--name", NAME) == 0
-    return found
+    return with_key(tmp_path)
 
 
 @pytest.fixture
@@ -66,15 +65,25 @@ def bob(tmp_path: Path) -> Person:
 @pytest.fixture
 def store(ada: Person, tmp_path: Path) -> Path:
     """Where Ada works."""
-    with ada.here(), Repository.open(tmp_path / "store") as repo, Notebook(repo) as nb:
-        nb.run("x = [1, 2, 3]")
-    return tmp_path / "store"
+    return work_of(ada, tmp_path)
 
 
 @pytest.fixture
 def signed(ada: Person, store: Path, tmp_path: Path) -> Path:
     """A bundle that Ada signed."""
     return export(ada, store, tmp_path / "study.agentnb")
+
+
+def with_key(folder: Path) -> Person:
+    found = Person(folder / "ada")
+    assert found.run("key", "new", "--name", NAME) == 0
+    return found
+
+
+def work_of(person: Person, folder: Path) -> Path:
+    with person.here(), Repository.open(folder / "store") as repo, Notebook(repo) as nb:
+        nb.run("x = [1, 2, 3]")
+    return folder / "store"
 
 
 def export(person: Person, store: Path, path: Path, *options: str) -> Path:
@@ -403,9 +412,18 @@ CHANGED: dict[str, tuple[Callable[[Path], Path], str]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def signed_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle that Ada signed, for tests that change a copy of it."""
+    folder = tmp_path_factory.mktemp("signed")
+    ada = with_key(folder)
+    return export(ada, work_of(ada, folder), folder / "study.agentnb")
+
+
 @pytest.mark.parametrize("what", CHANGED)
-def test_a_signature_that_was_changed_is_wrong(what: str, bob: Person, signed: Path, tmp_path: Path) -> None:
+def test_a_signature_that_was_changed_is_wrong(what: str, bob: Person, signed_once: Path, tmp_path: Path) -> None:
     change, reason = CHANGED[what]
+    signed = Path(shutil.copy(signed_once, tmp_path))
     bob.run("key", "trust", signed)
     other = change(signed)
     with bob.here():

@@ -101,7 +101,8 @@ def test_a_judge_that_raises_is_told_and_a_person_picks(shell: Shell) -> None:
     assert shell.ns["y"] == 5
 
 
-@pytest.mark.parametrize("by_number", [True, False])
+# Scripted candidates take a model each above: a second pair of processes that import a provider's package is for the slow tests.
+@pytest.mark.parametrize("by_number", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_fork_works_with_the_models_of_providers(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, by_number: bool
 ) -> None:

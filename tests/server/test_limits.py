@@ -143,14 +143,23 @@ def test_a_notebook_that_jupyter_hides_is_not_found(server: Server) -> None:
     assert line(server.get("/notebooks", path=".a.ipynb")) == "there is no notebook '.a.ipynb'"
 
 
-def test_a_notebook_that_jupyter_was_told_not_to_hide_is_found(tmp_path: Path) -> None:
-    showing = Server(tmp_path / "home", "--ContentsManager.allow_hidden=True")
+@pytest.fixture(scope="module")
+def allowing(tmp_path_factory: pytest.TempPathFactory) -> Generator[tuple[Server, Path]]:
+    """A server that hides nothing, and a folder outside its root folder that it may look at."""
+    folder = tmp_path_factory.mktemp("allowed")
+    options = ("--ContentsManager.allow_hidden=True", f"--AgentKernelServer.allowed_roots={folder}")
+    started = Server(tmp_path_factory.mktemp("allowing"), *options)
     try:
-        showing.wait()
-        write_notebook(showing.root / ".hidden" / "a.ipynb", "x = 1")
-        assert showing.get("/notebooks", path=".hidden/a.ipynb").body["store"]["name"] == "a"
+        started.wait()
+        yield started, folder
     finally:
-        showing.stop()
+        started.stop()
+
+
+def test_a_notebook_that_jupyter_was_told_not_to_hide_is_found(allowing: tuple[Server, Path]) -> None:
+    showing, _ = allowing
+    write_notebook(showing.root / ".hidden" / "a.ipynb", "x = 1")
+    assert showing.get("/notebooks", path=".hidden/a.ipynb").body["store"]["name"] == "a"
 
 
 @pytest.mark.parametrize("path", ["./houses/study.ipynb", "/houses//study.ipynb", "houses/./study.ipynb"])
@@ -231,17 +240,14 @@ def test_a_note_that_names_a_store_outside_leads_nowhere(server: Server, outside
     assert server.get("/notebooks", path="noted.ipynb").status == 403
 
 
-def test_a_folder_that_was_allowed_may_be_looked_at(tmp_path: Path, outside: Path) -> None:
-    allowing = Server(tmp_path / "home", f"--AgentKernelServer.allowed_roots={outside.parent}")
-    try:
-        (allowing.root / "noted.ipynb").write_text("{}")
-        own = store_path_of(allowing.root / "noted.ipynb")
-        own.mkdir(parents=True)
-        (own / "bound.json").write_text(json.dumps({"version": 1, "store": str(outside)}))
-        allowing.wait()
-        assert allowing.get(f"/stores/{allowing.store('noted.ipynb')}/version").status == 200
-    finally:
-        allowing.stop()
+def test_a_folder_that_was_allowed_may_be_looked_at(allowing: tuple[Server, Path]) -> None:
+    server, folder = allowing
+    run(folder / "outside", "secret = 1")
+    (server.root / "noted.ipynb").write_text("{}")
+    own = store_path_of(server.root / "noted.ipynb")
+    own.mkdir(parents=True)
+    (own / "bound.json").write_text(json.dumps({"version": 1, "store": str(folder / "outside")}))
+    assert server.get(f"/stores/{server.store('noted.ipynb')}/version").status == 200
 
 
 def test_a_store_that_someone_else_made_is_not_opened(

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import queue
+import subprocess
 import sys
 import threading
 import time
@@ -532,3 +533,24 @@ def test_the_model_that_a_helper_has_and_a_script_need_no_asking() -> None:
     state = {"helper": scripted("helper", ENDS, approve="never"), "script": ak.ScriptedModel(["task.success(2)"])}
     code = "helper('x')\nhelper('x', model=script)"
     assert scripted("lead", code, ENDS, approve="risky", state=state).start("Work").result() == "by itself"
+
+
+_LOOK = """
+import sys
+import agent_kernel.agents.executor
+from agent_kernel.agents import rights
+
+code = rights._Code()
+heard = []
+sys.addaudithook(lambda event, args: heard.append(event))
+assert code.is_same()
+print(len(code._functions), len(heard))
+"""
+
+
+def test_a_look_at_all_code_is_not_reported_for_each_function() -> None:
+    """A step's audit hook hears each report, which takes longer than the look."""
+    looked = subprocess.run([sys.executable, "-c", _LOOK], capture_output=True, text=True, check=True)
+    functions, reports = map(int, looked.stdout.split())
+    assert functions > 100
+    assert reports < 10
