@@ -169,15 +169,6 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-@pytest.hookimpl(optionalhook=True, wrapper=True)
-def pytest_report_to_serializable(report: object) -> Generator[None, dict[str, Any] | None, dict[str, Any] | None]:
-    """Send no keywords of what passed: nothing asks for them, and they are most of what each of three reports takes to send."""
-    sent = yield
-    if sent is not None and sent.get("outcome") == "passed":
-        sent["keywords"] = {}
-    return sent
-
-
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     work: Counter[str] = Counter()
