@@ -40,6 +40,7 @@ from agent_kernel.errors import (
     AgentKernelError,
     BranchInUseError,
     BranchMovedError,
+    DamagedObjectError,
     RefNotFoundError,
     StoreReadOnlyError,
     StoreUnavailableError,
@@ -1353,7 +1354,12 @@ class Pending(PastLine):
 
     def tree(self) -> RecordTree:
         """The records of HEAD."""
-        return tree_of(self.repo, self._live_branch().head)
+        session = self._live_branch()
+        try:
+            return tree_of(self.repo, session.head)
+        except DamagedObjectError:  # or this process rewrote the history
+            session.follow_rewriting()
+            return tree_of(self.repo, session.head)
 
     @contextmanager
     def _alone(self) -> Generator[None]:
@@ -1398,19 +1404,31 @@ class Pending(PastLine):
             session = self._live_branch()
             head, waiting = session.head, self._all_that_waits()
             before = {key: self.rows[key] for key in edit.new if key in self.rows}
-            self.rows.update(edit.new)
-            done()
-            try:
-                if not (session.commits_records and self._put_beside(session)):
-                    session.commit_records(message)
-            except BaseException:
-                if session.head == head:  # nothing of it is stored: what raises has changed nothing
-                    for key in edit.new:
-                        self.rows.pop(key, None)
-                    self.rows.update(before)
-                    self._wait_again(waiting)
-                raise
+            with session.uninterrupted():  # what is stored and what is known of it are one
+                self.rows.update(edit.new)
+                done()
+                try:
+                    if not session.commits_records:
+                        session.commit_records(message)
+                    elif not self._put_beside(session):
+                        self._commit_rows(session, message)
+                except BaseException:
+                    if session.head == head:  # nothing of it is stored: what raises has changed nothing
+                        for key in edit.new:
+                            self.rows.pop(key, None)
+                        self.rows.update(before)
+                        self._wait_again(waiting)
+                    raise
         return result
+
+    def _commit_rows(self, session: LiveBranch, message: str) -> None:
+        rows, head = dict(self.rows), session.head
+        try:
+            session.commit_records(message)
+        except BaseException:
+            if session.head == head:  # as they were before they were packed
+                self.rows = rows
+            raise
 
     def _put_beside(self, session: LiveBranch) -> bool:
         """Store what is pending beside the branch, until the next commit. Returns whether that was done."""
@@ -1449,6 +1467,11 @@ class Pending(PastLine):
         if state.beside.keys != self._kept_keys:
             raise BranchMovedError(beside.branch)
         return functools.partial(beside.take_in, state)
+
+    @property
+    def lies_beside(self) -> bool:
+        """Whether something of it lies beside the branch."""
+        return bool(self._kept_keys)
 
     def history(self, key: str) -> Iterator[Version]:
         if key in self.rows:

@@ -339,6 +339,10 @@ class Committing:
             self._reread_head("something")
             self._compare_with_head()
 
+    def follow_rewriting(self) -> None:
+        """Look HEAD up again if something else in this process has rewritten the history."""
+        self._follow_rewriting(self.repo.writer())
+
     def _reread_head(self, verb: str) -> None:
         head = self.repo.head(self.id)
         self.branch, self.head = head.branch, head.commit
@@ -385,9 +389,7 @@ class Committing:
         with self._publishing, self.committing():
             before, done = self._position, len(self._operations.done)
             record_commits = self._record_commits if self._ends_with_record_commits() else None
-            with uninterrupted():
-                draft = self._own_draft(message or "records changed")
-                self._record(self.repo.writer(), self._tree, draft, time.perf_counter(), self._not_loaded)
+            draft = self._commit_pending(message or "records changed")
             if self.head is not None and not self.runs_cells and (draft.undoable or before.commit is None):
                 now = len(self._operations.done)
                 self._record_commits = (
@@ -426,6 +428,10 @@ class Committing:
         finally:
             self._publishing.release()
 
+    def uninterrupted(self) -> contextlib.AbstractContextManager[None]:
+        """While Ctrl-C waits."""
+        return uninterrupted()
+
     def commit_last_records(self) -> None:
         """The session ends, and nobody else commits what threads changed since the last commit, or what waits to be stored together."""
         pending = self._recorder.pending
@@ -433,9 +439,14 @@ class Committing:
             return
         pending.flush()
         if self._has_pending():
-            with uninterrupted():
-                draft = self._own_draft("records changed")
-                self._record(self.repo.writer(), self._tree, draft, time.perf_counter(), self._not_loaded)
+            self._commit_pending("records changed")
+
+    def _commit_pending(self, message: str) -> Draft:
+        with uninterrupted():
+            writer, draft = self.repo.writer(), self._own_draft(message)
+            self._follow_rewriting(writer)
+            self._record(writer, self._tree, draft, time.perf_counter(), self._not_loaded)
+        return draft
 
     def keep_record_commits(self) -> None:
         """Somebody refers to HEAD: let commits of records alone stay as they are."""
