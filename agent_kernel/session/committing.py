@@ -79,7 +79,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from agent_kernel.records.lines import Pending
-    from agent_kernel.repository import Outputs
+    from agent_kernel.repository import Commit, Outputs
+    from agent_kernel.repository.commits import Recent
     from agent_kernel.session.live_objects import Living
     from agent_kernel.session.provenance import NotebookSnapshot
     from agent_kernel.session.serialization import Staged
@@ -167,6 +168,10 @@ def moves_head(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S
 
 class StepRefused(Exception):  # noqa: N818 - nothing went wrong
     """What a step made is not committed: looking at it did what nobody had allowed."""
+
+
+def _records_of(commit: Commit) -> tuple[ObjectId | None, Recent]:
+    return commit.records, commit.recent
 
 
 _TURN_S: Final = 60.0  # that a step of an agent waits for another thread's, and records for a commit
@@ -713,7 +718,8 @@ class Committing:
             before = record_commits.before
             draft.instead = () if before.commit is None else (before.commit,)
         records = self._has_pending() or record_commits is not None
-        changes = tree.id != self._tree.id or absent_names != self._not_loaded or bool(draft.other_parents) or records
+        changes = tree.id != self._tree.id or absent_names != self._not_loaded or bool(draft.other_parents)
+        records_before = (None, ()) if self.head is None else _records_of(self.repo.commit_at(self.head))
         try:
             made, record = self._recorder.publish(writer, tree, draft, Head(self.branch, self.head), target)
         except BranchMovedError:
@@ -721,6 +727,8 @@ class Committing:
                 raise
             target, note = self._fork(target)
             made, record = self._recorder.publish(writer, tree, draft, Head(self.branch, self.head), target)
+        records = records or _records_of(record) != records_before  # a rollback may change nothing else
+        changes = changes or records
         pending = self._recorder.pending
         with contextlib.nullcontext() if pending is None else pending.head_moves():
             self.branch, self.head, self._tree, self._not_loaded = target, made, tree, absent_names

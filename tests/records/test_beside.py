@@ -403,3 +403,27 @@ def test_they_are_there_after_this_process_has_rewritten_the_history(repo: ak.Re
         state.undo()
         assert (state["x"], "b" in steps) == (3, False)
     assert repo.verify().is_sound
+
+
+def test_one_undo_reverses_a_rollback_or_a_cherry_pick_of_records_alone(
+    repo: ak.Repository, steps: Records[Step]
+) -> None:
+    with ak.Versioned(repo) as state:
+        state["x"] = 1
+        state.commit("begin")
+        steps.put(Step(id="a"))
+        state.commit("a")
+        state.rollback("HEAD~1")
+        assert list(steps) == ["first"]
+        state.undo()
+        assert list(steps) == ["a", "first"]
+        state.redo()
+        assert list(steps) == ["first"]
+        state.session.switch("other", create=True)
+        steps.put(Step(id="b"))
+        state.commit("b")
+        state.session.switch("main")
+        state.session.cherry_pick("other")
+        assert list(steps) == ["b", "first"]
+        state.undo()
+        assert (state.session.branch, list(steps)) == ("main", ["first"])
