@@ -212,6 +212,7 @@ class Committing:
         self._outer: list[tuple[Running | None, int]] = []
         self._steps = threading.RLock()  # whose thread runs a step
         self._publishing = threading.RLock()  # whose thread moves HEAD: any may commit records
+        self._first_pending = threading.Lock()
         self._committing: list[int] = []  # the threads that are about to
         self.moves = 0  # of HEAD, other than by a commit here
         self._refuses: Callable[[], bool] = lambda: False  # of the step that ends: whether it must not be committed
@@ -351,6 +352,7 @@ class Committing:
     def _reread_head(self, verb: str) -> None:
         head = self.repo.head(self.id)
         self.branch, self.head = head.branch, head.commit
+        self.moves += 1
         self._tree = self.repo.tree_at(self.head)
         self._not_loaded = frozenset(name for name in self._not_loaded if name in self._tree)
         self._not_loaded_at.clear()
@@ -370,7 +372,9 @@ class Committing:
         if self._recorder.pending is None:
             from agent_kernel.records.lines import Pending
 
-            self._recorder.pending = Pending(self.repo, self)
+            with self._first_pending:  # of two that threads begin, one would not be committed
+                if self._recorder.pending is None:
+                    self._recorder.pending = Pending(self.repo, self)
         return self._recorder.pending
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +15,8 @@ import agent_kernel as ak
 from agent_kernel.errors import BranchMovedError
 from agent_kernel.records import Records
 from agent_kernel.records.collection import together
+from agent_kernel.records.lines import Pending
+from agent_kernel.repository import Holder
 from agent_kernel.repository.rewrite import Retention
 from agent_kernel.session import Session
 
@@ -427,3 +430,40 @@ def test_one_undo_reverses_a_rollback_or_a_cherry_pick_of_records_alone(
         assert list(steps) == ["b", "first"]
         state.undo()
         assert (state.session.branch, list(steps)) == ("main", ["first"])
+
+
+def test_none_is_lost_where_threads_store_the_first_ones(
+    memory: ak.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = Pending.__init__
+
+    def slow(self: Pending, *args: Any) -> None:
+        begin(self, *args)
+        time.sleep(0.05)
+
+    monkeypatch.setattr(Pending, "__init__", slow)
+    with ak.Versioned(memory) as state:
+        state["x"] = 1
+        state.commit("begin")
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda number: memory.records(Step).put(Step(id=str(number))), range(4)))
+        assert (state.session.branch, len(memory.records(Step))) == ("main", 4)
+
+
+def test_a_session_begins_with_what_was_stored_while_it_took_the_branch(
+    repo: ak.Repository, steps: Records[Step]
+) -> None:
+    acquire = repo.leases.acquire
+
+    def late(branch: str, holder: Holder) -> None:
+        if "late" not in steps:
+            put_beside(steps, Step(id="late"))
+        acquire(branch, holder)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(repo.leases, "acquire", late)
+        state = ak.Versioned(repo)
+    state["x"] = 1
+    state.commit("begin")
+    assert (state.session.branch, sorted(repo.records(Step))) == ("main", ["first", "late"])
+    state.close()
