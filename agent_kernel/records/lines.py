@@ -1285,9 +1285,13 @@ class BranchLine(PastLine):
 
 
 def settle(repo: Repository) -> None:
-    """Let commits take in what lies beside branches: who names a commit of one means all that it holds."""
+    """Let commits take in what lies beside branches: who names a commit of one means all that it holds.
+
+    Who may only read, as a forked child, sees the commits that are there.
+    """
     for session in list(SESSIONS):
-        if session.is_open and _same_store(session.repo, repo):
+        is_own = session.lease.pid == os.getpid()
+        if is_own and session.is_open and _same_store(session.repo, repo):
             session.pending.settle()
     for key in repo.store.keys(BESIDE):
         mark = repo.pointers.get(key, Beside)
@@ -1296,7 +1300,7 @@ def settle(repo: Repository) -> None:
             lease = repo.lease_of(branch)
             is_leased = lease is not None and lease.is_alive(repo.store)  # the session's next commit takes it in
             if not is_leased and repo.pointers.get(branch_key(branch), Ref) is not None:
-                with suppress(BranchInUseError):
+                with suppress(BranchInUseError, StoreReadOnlyError, StoreUnavailableError):
                     BranchLine(repo, branch, person()).settle()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Callable
@@ -467,3 +468,33 @@ def test_a_session_begins_with_what_was_stored_while_it_took_the_branch(
     state.commit("begin")
     assert (state.session.branch, sorted(repo.records(Step))) == ("main", ["first", "late"])
     state.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_reads_them_and_the_commits_of_the_branch(child: Callable[[str], Any]) -> None:
+    code = """
+import os
+class Step(ak.Record):
+    number: int = 0
+found = repo.records(Step)
+def look(*expected):
+    if pid := os.fork():
+        print("child", os.waitpid(pid, 0)[1], flush=True)
+        return
+    assert list(found) == list(expected), list(found)
+    assert repo.branches() and list(repo.log()) and repo.resolve("main")
+    os._exit(0)
+print("begun", flush=True)
+found.put(Step(id="a"))
+log = repo.list("log", plane="branch", commit_each=False)
+log.append(1)
+look("a")
+state = ak.Versioned(repo)
+state["x"] = 1
+state.commit("begin")
+found.put(Step(id="b"))
+look("a", "b")
+input()
+"""
+    process = child(code)
+    assert [process.stdout.readline() for _ in range(2)] == ["child 0\n"] * 2
