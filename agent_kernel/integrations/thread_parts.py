@@ -213,8 +213,8 @@ class _Logs:
     """Records that commits of a session moved together, in lists. Of several with one id the last counts.
 
     A commit for each turn of a conversation stores one piece so, which a full part of the list takes in later. A log only grows, from
-    one commit to the next: whoever goes back to an earlier commit begins another log. So what was read of one stays
-    true, and no two branches change the same one.
+    one commit to the next: whoever goes back to an earlier commit, or deletes a log, begins another one. So what was read of
+    one stays true, and no two branches change the same one.
     """
 
     def __init__(self, repo: Repository, branch: str | None) -> None:
@@ -247,12 +247,13 @@ class _Logs:
         if rows:
             self._list(self._growing(line, thread)).extend(map(_text_of, rows.items()))
 
-    def take(self, thread: str, ids: Collection[str] | None = None) -> dict[str, Fields]:
+    def take(self, line: Line, thread: str, ids: Collection[str] | None = None) -> dict[str, Fields]:
         """Delete the logs of a thread, if they have any of these records, and return the others in them."""
         names = self.names(thread + ".")
         if ids is not None and all(self._all_ids(name).isdisjoint(ids) for name in names):
             return {}
         rows = self.rows(thread)
+        _BEGUN.get(line, {}).pop(thread, None)
         for name in names:
             self._list(name).delete()
         return {id: fields for id, fields in rows.items() if ids is None or id not in ids}
@@ -355,13 +356,14 @@ class Parts:
 
     def append(self, thread: str, rows: Mapping[str, Fields]) -> None:
         """Put records of a thread, which the next commit of a session brings, together in a log."""
+        line = self._records.line()
         if len(self._logs.names(thread + ".")) > _MOST_LOGS:
-            self._add_all(thread, self._logs.take(thread))
-        self._logs.append(self._records.line(), thread, rows)
+            self._add_all(thread, self._logs.take(line, thread))
+        self._logs.append(line, thread, rows)
 
     def add(self, thread: str, rows: Mapping[str, Fields]) -> None:
         """Put records of a thread together in a part. They count before those of the logs."""
-        self._add_all(thread, self._logs.take(thread, rows.keys()))
+        self._add_all(thread, self._logs.take(self._records.line(), thread, rows.keys()))
         self._add(thread, rows)
 
     def _add_all(self, thread: str, rows: Mapping[str, Fields]) -> None:
@@ -380,7 +382,7 @@ class Parts:
         """Delete records from the parts that have them."""
         wanted = set(ids)
         for thread in {id.partition(".")[0] for id in wanted}:
-            self._add_all(thread, self._logs.take(thread, wanted))
+            self._add_all(thread, self._logs.take(self._records.line(), thread, wanted))
             for part in self._parts_of(thread + "."):
                 if wanted.isdisjoint(self._ids_in(part)):
                     continue

@@ -40,6 +40,7 @@ from agent_kernel.errors import (
     AgentKernelError,
     BranchInUseError,
     BranchMovedError,
+    DamagedObjectError,
     RefNotFoundError,
     StoreReadOnlyError,
     StoreUnavailableError,
@@ -1284,9 +1285,13 @@ class BranchLine(PastLine):
 
 
 def settle(repo: Repository) -> None:
-    """Let commits take in what lies beside branches: who names a commit of one means all that it holds."""
+    """Let commits take in what lies beside branches: who names a commit of one means all that it holds.
+
+    Who may only read, as a forked child, sees the commits that are there.
+    """
     for session in list(SESSIONS):
-        if session.is_open and _same_store(session.repo, repo):
+        is_own = session.lease.pid == os.getpid()
+        if is_own and session.is_open and _same_store(session.repo, repo):
             session.pending.settle()
     for key in repo.store.keys(BESIDE):
         mark = repo.pointers.get(key, Beside)
@@ -1295,7 +1300,7 @@ def settle(repo: Repository) -> None:
             lease = repo.lease_of(branch)
             is_leased = lease is not None and lease.is_alive(repo.store)  # the session's next commit takes it in
             if not is_leased and repo.pointers.get(branch_key(branch), Ref) is not None:
-                with suppress(BranchInUseError):
+                with suppress(BranchInUseError, StoreReadOnlyError, StoreUnavailableError):
                     BranchLine(repo, branch, person()).settle()
 
 
@@ -1353,7 +1358,12 @@ class Pending(PastLine):
 
     def tree(self) -> RecordTree:
         """The records of HEAD."""
-        return tree_of(self.repo, self._live_branch().head)
+        session = self._live_branch()
+        try:
+            return tree_of(self.repo, session.head)
+        except DamagedObjectError:  # or this process rewrote the history
+            session.follow_rewriting()
+            return tree_of(self.repo, session.head)
 
     @contextmanager
     def _alone(self) -> Generator[None]:
@@ -1398,19 +1408,31 @@ class Pending(PastLine):
             session = self._live_branch()
             head, waiting = session.head, self._all_that_waits()
             before = {key: self.rows[key] for key in edit.new if key in self.rows}
-            self.rows.update(edit.new)
-            done()
-            try:
-                if not (session.commits_records and self._put_beside(session)):
-                    session.commit_records(message)
-            except BaseException:
-                if session.head == head:  # nothing of it is stored: what raises has changed nothing
-                    for key in edit.new:
-                        self.rows.pop(key, None)
-                    self.rows.update(before)
-                    self._wait_again(waiting)
-                raise
+            with session.uninterrupted():  # what is stored and what is known of it are one
+                self.rows.update(edit.new)
+                done()
+                try:
+                    if not session.commits_records:
+                        session.commit_records(message)
+                    elif not self._put_beside(session):
+                        self._commit_rows(session, message)
+                except BaseException:
+                    if session.head == head:  # nothing of it is stored: what raises has changed nothing
+                        for key in edit.new:
+                            self.rows.pop(key, None)
+                        self.rows.update(before)
+                        self._wait_again(waiting)
+                    raise
         return result
+
+    def _commit_rows(self, session: LiveBranch, message: str) -> None:
+        rows, head = dict(self.rows), session.head
+        try:
+            session.commit_records(message)
+        except BaseException:
+            if session.head == head:  # as they were before they were packed
+                self.rows = rows
+            raise
 
     def _put_beside(self, session: LiveBranch) -> bool:
         """Store what is pending beside the branch, until the next commit. Returns whether that was done."""
@@ -1449,6 +1471,11 @@ class Pending(PastLine):
         if state.beside.keys != self._kept_keys:
             raise BranchMovedError(beside.branch)
         return functools.partial(beside.take_in, state)
+
+    @property
+    def lies_beside(self) -> bool:
+        """Whether something of it lies beside the branch."""
+        return bool(self._kept_keys)
 
     def history(self, key: str) -> Iterator[Version]:
         if key in self.rows:

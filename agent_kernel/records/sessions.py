@@ -50,6 +50,13 @@ class LiveBranch(Protocol):
         """While nobody else commits, and HEAD stays where it is."""
         ...
 
+    def follow_rewriting(self) -> None:
+        """Look HEAD up again if this process has rewritten the history."""
+
+    def uninterrupted(self) -> AbstractContextManager[object]:
+        """While Ctrl-C waits."""
+        ...
+
     def commit_records(self, message: str) -> None:
         """Commit them now, unless a cell is running, whose commit will hold them."""
 

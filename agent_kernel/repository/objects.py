@@ -458,9 +458,13 @@ class Objects:
         self._bases.update(found)
         self._bases_bytes += sum(len(one.payload) for one in found.values())
 
-    def base_for(self, kind: bytes, id: ObjectId, payload: bytes) -> Base | None:
-        """The object as something to store a difference from, if it was seen lately and this is its payload."""
-        depth = self._depths.get(kind + id)
+    def base_for(self, kind: bytes, id: ObjectId, payload: bytes, new: Mapping[bytes, int]) -> Base | None:
+        """The object as something to store a difference from, if it was seen lately and this is its payload.
+
+        Args:
+            new: depths of objects that are stored together with the difference.
+        """
+        depth = new.get(kind + id, self._depths.get(kind + id))
         if depth is None or (depth < 0 and address(payload) != id):
             return None
         return Base(id, _content_of_base(kind, id, payload), depth if depth >= 0 else ~depth)
@@ -468,9 +472,9 @@ class Objects:
     def _note_read(self, key: bytes, depth: int) -> None:
         self._depths[key] = depth if self._depths.get(key, -1) >= 0 else ~depth
 
-    def note_depth(self, key: bytes, parts: tuple[bytes, Buffer]) -> None:
-        """Remember how an object is stored, given its header and body."""
-        self._depths[key] = parts[1][0] if is_based(parts[0]) else 0
+    def note_depths(self, depths: Mapping[bytes, int]) -> None:
+        """Remember how objects are stored."""
+        self._depths.update(depths)
 
     def load(self, kind: bytes, id: ObjectId, decode: Callable[[bytes], T]) -> T:
         """The decoded object, from the cache if it was seen lately. Treat it as immutable."""
@@ -676,6 +680,8 @@ class Writer:
         self._pending_bytes = 0
         self._payloads: dict[bytes, bytes] = {}  # of small objects, to store again what a collection took
         self._within: dict[bytes, bytes] = {}
+        # Of what is not stored yet: where its commit fails it never is, and nothing else may differ from it.
+        self._depths: dict[bytes, int] = {}
 
     def add(
         self,
@@ -702,13 +708,14 @@ class Writer:
             self._payloads[key] = payload
         if key not in self._pending and key not in self._presence.keys:
             is_small = BASE_FROM <= len(payload) <= _KEEP_PAYLOAD
-            known = self._objects.base_for(kind, *base) if base is not None and is_small else None
+            known = self._objects.base_for(kind, *base, self._depths) if base is not None and is_small else None
             parts = wrap(id, payload, compress=compress, base=known, version=version_of(kind), most_depth=most_depth)
             if kind in (Kind.TREE, Kind.COMMIT) or base is not None:  # the next one may differ little from it
-                self._objects.note_depth(key, parts)
+                self._depths[key] = parts[1][0] if is_based(parts[0]) else 0
             self._queue(key, parts)
         if base is not None and base[0] != id:
             self._objects.supersede(kind, base[0])
+            self._depths.pop(kind + base[0], None)
         return id
 
     def add_preview(self, preview: bytes) -> bytes:
@@ -775,6 +782,8 @@ class Writer:
                 for key, payload in whole.items()
             )
             self._store.put_many(pending)
+            self._objects.note_depths(dict.fromkeys(self._depths.keys() & pending, 0))
+            self._depths = {}
             self._note(pending)
 
     def pending(self) -> dict[bytes, tuple[bytes, Buffer]]:
@@ -784,7 +793,8 @@ class Writer:
     def note_published(self) -> None:
         """Note that the swap that stored `pending()` went through."""
         self._note(self._pending)
-        self._pending, self._pending_bytes, self._within = {}, 0, {}
+        self._objects.note_depths(self._depths)
+        self._pending, self._pending_bytes, self._within, self._depths = {}, 0, {}, {}
 
     def requeue(self, epoch: bytes | None, missing: Iterable[bytes]) -> list[bytes]:
         """Queue again what a collection took, go on in its epoch, and return the keys that nobody holds any more."""

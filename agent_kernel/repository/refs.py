@@ -428,6 +428,20 @@ def refuse_leased(move: Move, branch: str, holder: Holder | None = None) -> None
         raise BranchInUseError(branch, str(lease.holder), _remedy(branch, lease.holder))
 
 
+def refuse_beside(move: Move, branch: str, *, is_own: bool = False) -> None:
+    """Within a move of a branch, refuse to leave records beside it: they would be taken for newer than those of its commit.
+
+    Raises:
+        BranchInUseError: a living session put them there. BranchMovedError: somebody else did.
+    """
+    key = beside_key(branch)
+    beside = move.get(key, Beside)
+    if beside is not None and beside.count and key not in move.new:
+        if not is_own:
+            refuse_leased(move, branch)
+        raise BranchMovedError(branch)
+
+
 def _remedy(branch: str, holder: Holder) -> str:
     plain = "end that one first, or work on another branch"
     return (
@@ -690,7 +704,7 @@ class Refs:
             session: whose HEAD is on the branch, so that its reflog shows the move too.
 
         Raises:
-            BranchMovedError: it points elsewhere by now.
+            BranchMovedError: it points elsewhere by now, or records lie beside it.
         """
         check_ref_name(name)
 
@@ -699,6 +713,7 @@ class Refs:
             ref = move.get(branch_key(name), Ref)
             if (None if ref is None else ref.commit) != expected:
                 raise BranchMovedError(name)
+            refuse_beside(move, name)
             if session is not None:
                 set_head(move, session, name, None)
             self._point(move, branch_key(name), ref, to)
@@ -725,6 +740,7 @@ class Refs:
                 raise RefExistsError(name)
             if ref is not None:
                 refuse_leased(move, name)
+            refuse_beside(move, name)
             self._point(move, branch_key(name), ref, at)
             move.log(name, at, message or "branch: created", "")
 
@@ -765,6 +781,7 @@ class Refs:
             if ref is None:
                 raise RefNotFoundError(name, self.list_refs())
             refuse_leased(move, name)
+            refuse_beside(move, name)
             unreachable = [] if force else self._history.missing_from(ref.commit, self._find_other_tips(name))
             if unreachable:
                 raise UnmergedBranchError(name, len(unreachable))
@@ -789,6 +806,8 @@ class Refs:
             if existing is not None and not force:
                 raise RefExistsError(new)
             refuse_leased(move, new)
+            refuse_beside(move, old)
+            refuse_beside(move, new)
             move.enroll()
             for key in list(self.pointers.keys(HEADS)):
                 head = move.get(key, HeadRecord)

@@ -37,7 +37,6 @@ from agent_kernel.repository.refs import (
     LOGS,
     RESERVED_SETTINGS,
     SETTINGS,
-    Beside,
     Head,
     HeadRecord,
     Holder,
@@ -54,6 +53,7 @@ from agent_kernel.repository.refs import (
     check_ref_name,
     head_key,
     head_log,
+    refuse_beside,
     refuse_leased,
     refuse_newer,
     set_head,
@@ -169,6 +169,7 @@ class Repository:
 
     def last_head(self, kernel: str) -> Head | None:
         """Where the last session of a kernel was, by the beginning of its id; None: there was none."""
+        self._settle()
         return self.refs.last_head(kernel)
 
     def branches(self) -> dict[str, ObjectId]:
@@ -189,6 +190,7 @@ class Repository:
             BranchInUseError: a living session writes to the one there is.
             RefNotFoundError, AmbiguousRefError: there is no such commit, or several.
         """
+        self._settle()
         self.refs.create_branch(name, self._id_of(at), force)
 
     def delete_branch(self, name: str, force: bool = False) -> None:
@@ -241,7 +243,7 @@ class Repository:
             session: whose HEAD is on the branch, so that its reflog shows the move too.
 
         Raises:
-            BranchMovedError: it points elsewhere by now.
+            BranchMovedError: it points elsewhere by now, or records lie beside it.
         """
         self.refs.move_branch(name, to, message, expected, session)
 
@@ -614,21 +616,13 @@ def publish(
         if also is not None:
             also(move)
         if target is not None:
-            _refuse_beside(move, target)
+            refuse_beside(move, target, is_own=True)
         move.items = writer.pending()
         move.objects = writer.stored_within()
 
     repo.pointers.change(build)
     writer.note_published()
     return id
-
-
-def _refuse_beside(move: Move, branch: str) -> None:
-    """Within a move, raise BranchMovedError if records lie beside a branch: they would be taken for newer than those of the commit."""
-    key = beside_key(branch)
-    beside = move.get(key, Beside)
-    if beside is not None and beside.count and key not in move.new:
-        raise BranchMovedError(branch)
 
 
 def store_loose(repo: Repository, writer: Writer, commit: Commit) -> ObjectId:

@@ -78,7 +78,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from agent_kernel.records.lines import Pending
-    from agent_kernel.repository import Outputs
+    from agent_kernel.repository import Commit, Outputs
+    from agent_kernel.repository.commits import Recent
     from agent_kernel.session.live_objects import Living
     from agent_kernel.session.provenance import NotebookSnapshot
     from agent_kernel.session.serialization import Staged
@@ -168,6 +169,10 @@ class StepRefused(Exception):  # noqa: N818 - nothing went wrong
     """What a step made is not committed: looking at it did what nobody had allowed."""
 
 
+def _records_of(commit: Commit) -> tuple[ObjectId | None, Recent]:
+    return commit.records, commit.recent
+
+
 _TURN_S: Final = 60.0  # that a step of an agent waits for another thread's, and records for a commit
 
 
@@ -206,6 +211,7 @@ class Committing:
         self._outer: list[tuple[Running | None, int]] = []
         self._steps = threading.RLock()  # whose thread runs a step
         self._publishing = threading.RLock()  # whose thread moves HEAD: any may commit records
+        self._first_pending = threading.Lock()
         self._committing: list[int] = []  # the threads that are about to
         self.moves = 0  # of HEAD, other than by a commit here
         self._refuses: Callable[[], bool] = lambda: False  # of the step that ends: whether it must not be committed
@@ -338,9 +344,14 @@ class Committing:
             self._reread_head("something")
             self._compare_with_head()
 
+    def follow_rewriting(self) -> None:
+        """Look HEAD up again if something else in this process has rewritten the history."""
+        self._follow_rewriting(self.repo.writer())
+
     def _reread_head(self, verb: str) -> None:
         head = self.repo.head(self.id)
         self.branch, self.head = head.branch, head.commit
+        self.moves += 1
         self._tree = self.repo.tree_at(self.head)
         self._not_loaded = frozenset(name for name in self._not_loaded if name in self._tree)
         self._not_loaded_at.clear()
@@ -360,7 +371,9 @@ class Committing:
         if self._recorder.pending is None:
             from agent_kernel.records.lines import Pending
 
-            self._recorder.pending = Pending(self.repo, self)
+            with self._first_pending:  # of two that threads begin, one would not be committed
+                if self._recorder.pending is None:
+                    self._recorder.pending = Pending(self.repo, self)
         return self._recorder.pending
 
     @property
@@ -384,9 +397,7 @@ class Committing:
         with self._publishing, self.committing():
             before, done = self._position, len(self._operations.done)
             record_commits = self._record_commits if self._ends_with_record_commits() else None
-            with uninterrupted():
-                draft = self._own_draft(message or "records changed")
-                self._record(self.repo.writer(), self._tree, draft, time.perf_counter(), self._not_loaded)
+            draft = self._commit_pending(message or "records changed")
             if self.head is not None and not self.runs_cells and (draft.undoable or before.commit is None):
                 now = len(self._operations.done)
                 self._record_commits = (
@@ -425,6 +436,10 @@ class Committing:
         finally:
             self._publishing.release()
 
+    def uninterrupted(self) -> contextlib.AbstractContextManager[None]:
+        """While Ctrl-C waits."""
+        return uninterrupted()
+
     def commit_last_records(self) -> None:
         """The session ends, and nobody else commits what threads changed since the last commit, or what waits to be stored together."""
         pending = self._recorder.pending
@@ -432,9 +447,14 @@ class Committing:
             return
         pending.flush()
         if self._has_pending():
-            with uninterrupted():
-                draft = self._own_draft("records changed")
-                self._record(self.repo.writer(), self._tree, draft, time.perf_counter(), self._not_loaded)
+            self._commit_pending("records changed")
+
+    def _commit_pending(self, message: str) -> Draft:
+        with uninterrupted():
+            writer, draft = self.repo.writer(), self._own_draft(message)
+            self._follow_rewriting(writer)
+            self._record(writer, self._tree, draft, time.perf_counter(), self._not_loaded)
+        return draft
 
     def keep_record_commits(self) -> None:
         """Somebody refers to HEAD: let commits of records alone stay as they are."""
@@ -701,7 +721,8 @@ class Committing:
             before = record_commits.before
             draft.instead = () if before.commit is None else (before.commit,)
         records = self._has_pending() or record_commits is not None
-        changes = tree.id != self._tree.id or absent_names != self._not_loaded or bool(draft.other_parents) or records
+        changes = tree.id != self._tree.id or absent_names != self._not_loaded or bool(draft.other_parents)
+        records_before = (None, ()) if self.head is None else _records_of(self.repo.commit_at(self.head))
         try:
             made, record = self._recorder.publish(writer, tree, draft, Head(self.branch, self.head), target)
         except BranchMovedError:
@@ -709,6 +730,8 @@ class Committing:
                 raise
             target, note = self._fork(target)
             made, record = self._recorder.publish(writer, tree, draft, Head(self.branch, self.head), target)
+        records = records or _records_of(record) != records_before  # a rollback may change nothing else
+        changes = changes or records
         pending = self._recorder.pending
         with contextlib.nullcontext() if pending is None else pending.head_moves():
             self.branch, self.head, self._tree, self._not_loaded = target, made, tree, absent_names

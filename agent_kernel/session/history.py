@@ -45,6 +45,7 @@ from agent_kernel.repository import (
     short,
 )
 from agent_kernel.repository.commits import DEEPEST, address
+from agent_kernel.repository.refs import Beside, beside_key
 from agent_kernel.session import library_state
 from agent_kernel.storage import Store, SupportsSize
 from agent_kernel.text import clean, shorten
@@ -431,7 +432,7 @@ def take(repo: Repository, wanted: str | None, holder: Holder, session: str) -> 
             repo.create_branch(wanted, commit)
         note = f"{wanted} is a new branch, {f'at {short(commit)}' if commit is not None else 'with no commit yet'}"
     try:
-        repo.acquire_lease(branch, holder)
+        commit = _acquire(repo, branch, holder)
     except BranchInUseError as busy:
         name = free_name(repo, branch)
         repo.acquire_lease(name, holder)
@@ -442,6 +443,17 @@ def take(repo: Repository, wanted: str | None, holder: Holder, session: str) -> 
     note = note or (_describe_original_branch(repo, branch) if own is None else "")
     repo.move_head(session, Head(branch, commit), "session: start")
     return branch, commit, note
+
+
+def _acquire(repo: Repository, branch: str, holder: Holder) -> ObjectId | None:
+    """Lease a branch, and return its commit. It has all that others stored until then: nothing lies beside the branch."""
+    while True:
+        repo.acquire_lease(branch, holder)
+        beside = repo.pointers.get(beside_key(branch), Beside)
+        if beside is None or not beside.count:
+            return repo.refs.branches().get(branch)
+        repo.release_lease(branch, holder)  # or nobody else could commit what lies there
+        repo.take_in()
 
 
 def _own(repo: Repository, session: str) -> Head | None:

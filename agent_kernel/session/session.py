@@ -358,6 +358,8 @@ class Session(Committing):
         self._require_open()
         if self.branch is None:
             raise RefNotFoundError("HEAD", tuple(self.repo.branches()))
+        if self.pending.lies_beside:
+            self._commit_pending("records changed")
         with uninterrupted():
             self.repo.rename_branch(self.branch, new)
             self._operations = self._operations.rename_branch(self.branch, new)

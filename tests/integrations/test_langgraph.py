@@ -33,6 +33,7 @@ from langgraph.types import Command, interrupt
 from typing_extensions import TypedDict
 
 from agent_kernel.integrations import langgraph as module
+from agent_kernel.integrations import thread_parts
 from agent_kernel.integrations.langgraph import AgentKernelSaver, AgentKernelStore
 from agent_kernel.storage import LmdbStore
 
@@ -556,6 +557,54 @@ def test_threads_of_a_session_hold_what_was_said_whatever_is_done_to_them(repo: 
             for one in ("a", "b", "c", "copy"):
                 assert said_in(ours, one) == model.get(one, []), (number, step)
     assert repo.verify().is_sound
+
+
+def test_a_log_that_begins_anew_is_read_anew(repo: ak.Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thread_parts, "_LOG_PART_BYTES", 2_000)
+    with ak.Versioned(repo) as state:
+        saver = AgentKernelSaver(repo)
+        say = talk(saver)
+        for _ in range(8):
+            say("1", 1)
+            state.commit("turn")
+            assert [*saver.list(THREAD)]
+        saver.delete_thread("1")
+        assert said_in(saver) == []
+        for number in range(12):
+            say("1", 1)
+            state.commit("turn")
+            assert len(said_in(saver)) == 2 * (number + 1)
+            fresh = AgentKernelSaver(repo)
+            assert [one.checkpoint for one in saver.list(THREAD)] == [one.checkpoint for one in fresh.list(THREAD)]
+
+
+def test_threads_are_whole_after_a_store_that_failed(repo: ak.Repository) -> None:
+    def fail(build: object) -> None:
+        raise OSError("no disk")
+
+    with ak.Versioned(repo) as state:
+        saver = AgentKernelSaver(repo)
+        say = talk(saver)
+        say("1", 1)
+        state["x"] = 1
+        state.commit("begin")
+        say("1", 2)
+        said, records = said_in(saver), sorted(repo.records(_Any))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(repo.pointers, "change", fail)
+            with pytest.raises(OSError, match="no disk"):
+                repo.state("ada").set("large", random.Random(0).randbytes(600_000).hex())
+            assert sorted(repo.records(_Any)) == records  # not packed yet
+            with pytest.raises(OSError, match="no disk"):
+                state.commit("not stored")
+            with pytest.raises(OSError, match="no disk"):
+                say("1", 1)
+        assert said_in(saver) == said_in(AgentKernelSaver(repo)) == said
+        say("1", 1)
+        state.commit("stored")
+        assert said_in(saver)[:-2] == said
+    assert repo.verify().is_sound
+    assert said_in(AgentKernelSaver(repo))[:-2] == said
 
 
 class _Any(ak.Record):

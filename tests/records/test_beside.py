@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +16,10 @@ import agent_kernel as ak
 from agent_kernel.errors import BranchMovedError
 from agent_kernel.records import Records
 from agent_kernel.records.collection import together
+from agent_kernel.records.lines import Pending
+from agent_kernel.repository import Holder
+from agent_kernel.repository.rewrite import Retention
+from agent_kernel.session import Session
 
 
 class Step(ak.Record):
@@ -279,3 +286,215 @@ def test_many_go_into_a_commit(repo: ak.Repository, steps: Records[Step]) -> Non
     assert repo.gc(grace_s=0) is not None
     assert len(steps) == 41
     assert repo.verify().is_sound
+
+
+def test_a_kernel_that_is_restarted_has_them(repo: ak.Repository, child: Callable[[str], Any]) -> None:
+    code = """
+from agent_kernel.session import Session
+class Step(ak.Record):
+    number: int = 0
+session = Session({}, repo, session_id="k.1")
+session.runs_cells = True
+session.begin_cell("x = 1", number=1)
+session.namespace["x"] = 1
+session.end_cell()
+repo.records(Step).put(Step(id="between cells"))
+print("stored", flush=True)
+input()
+"""
+    process = child(code)
+    process.kill()
+    process.wait()
+    session = Session({}, repo, session_id="k.2")
+    found = repo.records(Step)
+    assert list(found) == ["between cells"]
+    session.commit("here")
+    assert (session.branch, list(found)) == ("main", ["between cells"])
+    session.close()
+
+
+def test_a_branch_that_moves_leaves_none_behind(repo: ak.Repository, steps: Records[Step]) -> None:
+    first = repo.resolve("main")
+    put_beside(steps, Step(id="a"))
+    repo.create_branch("main", first, force=True)
+    assert list(steps) == ["first"]
+    put_beside(steps, Step(id="b"))
+    with pytest.raises(BranchMovedError):
+        repo.move_branch("main", first, "", first)
+    assert list(steps) == ["b", "first"]
+    repo.rename_branch("main", "trunk")
+    repo.create_branch("main", first)
+    assert list(repo.records(Step, branch="main")) == ["first"]
+    put_beside(repo.records(Step, branch="main"), Step(id="c"))
+    repo.create_branch("kept", "main")
+    repo.delete_branch("main")
+    repo.create_branch("main", first)
+    assert list(repo.records(Step, branch="main")) == ["first"]
+
+
+def test_a_session_that_renames_its_branch_takes_them_along(repo: ak.Repository, steps: Records[Step]) -> None:
+    with ak.Versioned(repo) as state:
+        state["x"] = 1
+        state.commit("begin")
+        steps.put(Step(id="a"))
+        state.session.rename_branch("trunk")
+        steps.put(Step(id="b"))
+        state.commit("later")
+        assert state.session.branch == "trunk"
+    repo.create_branch("main", "trunk~1")
+    assert list(repo.records(Step, branch="trunk")) == ["a", "b", "first"]
+    assert list(repo.records(Step, branch="main")) == ["a", "first"]
+
+
+def test_nobody_renames_a_branch_beside_which_another_process_stores(
+    repo: ak.Repository, child: Callable[[str], Any]
+) -> None:
+    code = """
+class Step(ak.Record):
+    number: int = 0
+state = ak.Versioned(repo)
+state["x"] = 1
+state.commit("begin")
+repo.records(Step).put(Step(id="a"))
+print("stored", flush=True)
+input()
+repo.records(Step).put(Step(id="b"))
+print(state.session.branch, flush=True)
+input()
+"""
+    process = child(code)
+    with pytest.raises(ak.BranchInUseError):
+        repo.rename_branch("main", "trunk")
+    process.stdin.write("\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "main\n"
+    assert list(repo.records(Step)) == ["a", "b"]
+
+
+def test_an_interrupt_waits_until_a_change_is_stored(repo: ak.Repository, steps: Records[Step]) -> None:
+    with ak.Versioned(repo) as state:
+        state["x"] = 1
+        state.commit("begin")
+        change = repo.pointers.change
+
+        def interrupted(build: Callable[[Any], Any]) -> Any:
+            result = change(build)
+            signal.raise_signal(signal.SIGINT)
+            return result
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(repo.pointers, "change", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                steps.put(Step(id="a"))
+        steps.put(Step(id="b"))
+        state.commit("later")
+        assert (state.session.branch, list(steps)) == ("main", ["a", "b", "first"])
+
+
+def test_they_are_there_after_this_process_has_rewritten_the_history(repo: ak.Repository, steps: Records[Step]) -> None:
+    with ak.Versioned(repo) as state:
+        for number in range(4):
+            state["x"] = number
+            state.commit("turn")
+        steps.put(Step(id="a"))
+        repo.prune(Retention(keep_last=1))
+        repo.gc(grace_s=0)
+        assert list(steps) == ["a", "first"]
+        steps.put(Step(id="b"))
+        state["x"] = 9
+        state.commit("later")
+        assert (state.session.branch, list(steps)) == ("main", ["a", "b", "first"])
+        state.undo()
+        assert (state["x"], "b" in steps) == (3, False)
+    assert repo.verify().is_sound
+
+
+def test_one_undo_reverses_a_rollback_or_a_cherry_pick_of_records_alone(
+    repo: ak.Repository, steps: Records[Step]
+) -> None:
+    with ak.Versioned(repo) as state:
+        state["x"] = 1
+        state.commit("begin")
+        steps.put(Step(id="a"))
+        state.commit("a")
+        state.rollback("HEAD~1")
+        assert list(steps) == ["first"]
+        state.undo()
+        assert list(steps) == ["a", "first"]
+        state.redo()
+        assert list(steps) == ["first"]
+        state.session.switch("other", create=True)
+        steps.put(Step(id="b"))
+        state.commit("b")
+        state.session.switch("main")
+        state.session.cherry_pick("other")
+        assert list(steps) == ["b", "first"]
+        state.undo()
+        assert (state.session.branch, list(steps)) == ("main", ["first"])
+
+
+def test_none_is_lost_where_threads_store_the_first_ones(
+    memory: ak.Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = Pending.__init__
+
+    def slow(self: Pending, *args: Any) -> None:
+        begin(self, *args)
+        time.sleep(0.05)
+
+    monkeypatch.setattr(Pending, "__init__", slow)
+    with ak.Versioned(memory) as state:
+        state["x"] = 1
+        state.commit("begin")
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda number: memory.records(Step).put(Step(id=str(number))), range(4)))
+        assert (state.session.branch, len(memory.records(Step))) == ("main", 4)
+
+
+def test_a_session_begins_with_what_was_stored_while_it_took_the_branch(
+    repo: ak.Repository, steps: Records[Step]
+) -> None:
+    acquire = repo.leases.acquire
+
+    def late(branch: str, holder: Holder) -> None:
+        if "late" not in steps:
+            put_beside(steps, Step(id="late"))
+        acquire(branch, holder)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(repo.leases, "acquire", late)
+        state = ak.Versioned(repo)
+    state["x"] = 1
+    state.commit("begin")
+    assert (state.session.branch, sorted(repo.records(Step))) == ("main", ["first", "late"])
+    state.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_reads_them_and_the_commits_of_the_branch(child: Callable[[str], Any]) -> None:
+    code = """
+import os
+class Step(ak.Record):
+    number: int = 0
+found = repo.records(Step)
+def look(*expected):
+    if pid := os.fork():
+        print("child", os.waitpid(pid, 0)[1], flush=True)
+        return
+    assert list(found) == list(expected), list(found)
+    assert repo.branches() and list(repo.log()) and repo.resolve("main")
+    os._exit(0)
+print("begun", flush=True)
+found.put(Step(id="a"))
+log = repo.list("log", plane="branch", commit_each=False)
+log.append(1)
+look("a")
+state = ak.Versioned(repo)
+state["x"] = 1
+state.commit("begin")
+found.put(Step(id="b"))
+look("a", "b")
+input()
+"""
+    process = child(code)
+    assert [process.stdout.readline() for _ in range(2)] == ["child 0\n"] * 2

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import random
+from pathlib import Path
+
 import pytest
 
+import agent_kernel as ak
 from agent_kernel.errors import AmbiguousRefError, NameNotFoundError, RefNotFoundError
 from agent_kernel.repository.rewrite import Retention
 from agent_kernel.session import Repository
@@ -260,3 +264,25 @@ class TestCheckout:
                 nb.checkout(reports[step])
                 assert nb.look("(repr(a), b['a'] is a)") == expected[step]
             assert set(nb.repo.branches()) == {"main"}
+
+
+def test_a_state_of_random_generators_does_not_differ_from_one_of_a_commit_that_failed(tmp_path: Path) -> None:
+    with ak.open(tmp_path / "store") as repo, ak.Versioned(repo) as state:
+        state["x"] = 1
+        state.commit("stored")
+        random.random()
+        state["x"] = 2
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(repo.pointers, "change", _fail)
+            with pytest.raises(OSError, match="no disk"):
+                state.commit("not stored")
+        random.random()
+        state["x"] = 3
+        state.commit("stored")
+        assert repo.verify().is_sound
+    with ak.open(tmp_path / "store") as repo, ak.Versioned(repo) as state:
+        assert state["x"] == 3
+
+
+def _fail(build: object) -> None:
+    raise OSError("no disk")
