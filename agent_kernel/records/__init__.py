@@ -1,6 +1,6 @@
 """Typed, validated, watched state on the engine of the history. Modules load when a name of theirs is first used.
 
-`schema` says what a model's record is, `lines` where records lie (on a branch, or beside all branches) and how they change,
+`schema` says what a model's record is, `lines` where records lie (on a branch, or beside all branches) and how they change, `trees` how commits hold them,
 `collection` is what a program holds: `Records`, a mapping of one model. `lists` are lists that grow at their end, `state` the values of an
 agent, `memory` what it remembers, `locks` what processes wait for. The verbs (workflows, queues, tools …) are small
 classes on `Records`, and write nothing themselves.

@@ -42,15 +42,13 @@ from agent_kernel.records.lines import (
     Edit,
     Line,
     PastLine,
-    Row,
     StoreLine,
-    Version,
-    decode_row,
     last_deleted_version,
     line_of,
     note_deleted_version,
 )
 from agent_kernel.records.schema import Plane, Schema, Validator, describe
+from agent_kernel.records.trees import Row, Version, decode_row
 from agent_kernel.repository import Author, ObjectId, Repository, hex_of, person
 
 if TYPE_CHECKING:

@@ -18,8 +18,9 @@ from agent_kernel.errors import InvalidRecordError
 from agent_kernel.records.checks import not_negative, seconds
 from agent_kernel.records.collection import Records, together
 from agent_kernel.records.documents import is_alive, now_s, sortable, this_process
-from agent_kernel.records.lines import Edit, Row
+from agent_kernel.records.lines import Edit
 from agent_kernel.records.schema import Record
+from agent_kernel.records.trees import Row
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Repository

@@ -18,8 +18,8 @@ from pydantic_core import to_json
 from agent_kernel.errors import InvalidRecordError, RecordError, StaleRecordError
 from agent_kernel.records.checks import not_negative, require_text, require_watcher, require_whole
 from agent_kernel.records.collection import MOST_KEY, Change, Records, Subscription, exactly, together
-from agent_kernel.records.lines import LIST, LIST_PART
 from agent_kernel.records.schema import Plane, describe
+from agent_kernel.records.trees import LIST, LIST_PART
 
 if TYPE_CHECKING:
     from agent_kernel.records.sealing import Seal, Secret

@@ -21,8 +21,8 @@ from pydantic import ConfigDict, JsonValue
 from agent_kernel.errors import InvalidRecordError
 from agent_kernel.records.checks import not_negative
 from agent_kernel.records.collection import exactly, is_in_transaction, together
-from agent_kernel.records.lines import decode_row
 from agent_kernel.records.schema import Record
+from agent_kernel.records.trees import decode_row
 
 if TYPE_CHECKING:
     from agent_kernel.records.state import State

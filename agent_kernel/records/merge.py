@@ -17,8 +17,9 @@ import msgspec
 from pydantic_core import from_json, to_json
 
 from agent_kernel.errors import MergeChoiceError, MergeConflictError, RecordError
-from agent_kernel.records.lines import LIST, Row, decode_row, encode_entry, is_counter, read_entry, tree_of, unit_of
+from agent_kernel.records.lines import is_counter
 from agent_kernel.records.schema import known_schemas
+from agent_kernel.records.trees import LIST, Row, decode_row, encode_entry, read_entry, tree_of, unit_of
 
 if TYPE_CHECKING:
     from agent_kernel.repository import ObjectId, Repository, Tree, Writer

@@ -35,7 +35,7 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from agent_kernel.errors import InvalidRecordError, NewerRecordError, RecordError, TransitionError
 from agent_kernel.records.checks import require_plain_function, require_result, require_whole, seconds
-from agent_kernel.records.lines import Row
+from agent_kernel.records.trees import Row
 
 __all__ = [
     "Document",
@@ -132,7 +132,7 @@ def migration(to: int) -> Callable[[Migration], staticmethod[[Document], Documen
     ...     @migration(2)
     ...     def rename(old):
     ...         return {"id": old["id"], "text": old["body"]}
-    >>> from agent_kernel.records.lines import Row
+    >>> from agent_kernel.records.trees import Row
     >>> Schema(Note).load(Row(version=1, time_ns=0, document=b'{"id": "a", "body": "hello"}'), "a").text
     'hello'
 

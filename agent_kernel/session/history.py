@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -189,7 +189,7 @@ class Recorder:
             records, recent = draft.records, ()
         if self.pending is None or not self.pending.gather():
             return records, recent
-        from agent_kernel.records.lines import RecordTree
+        from agent_kernel.records.trees import RecordTree
 
         root = self.repo.tree(records).id
         tree = self.pending.edited(writer, RecordTree(self.repo.objects, root, dict(recent)))
@@ -445,15 +445,19 @@ def take(repo: Repository, wanted: str | None, holder: Holder, session: str) -> 
     return branch, commit, note
 
 
+_ATTEMPTS: Final = 100  # to find nothing beside a branch, where others go on storing there
+
+
 def _acquire(repo: Repository, branch: str, holder: Holder) -> ObjectId | None:
     """Lease a branch, and return its commit. It has all that others stored until then: nothing lies beside the branch."""
-    while True:
+    for _ in range(_ATTEMPTS):
         repo.acquire_lease(branch, holder)
         beside = repo.pointers.get(beside_key(branch), Beside)
         if beside is None or not beside.count:
             return repo.refs.branches().get(branch)
         repo.release_lease(branch, holder)  # or nobody else could commit what lies there
         repo.take_in()
+    raise StoreUnavailableError(repo.store.url, f"records beside the branch {branch} could not be committed")
 
 
 def _own(repo: Repository, session: str) -> Head | None:

@@ -548,8 +548,8 @@ class Session(Committing):
         parent = next(iter(commit.parents), None)
         if commit.records is None or len(commit.parents) > 1:
             return None
-        from agent_kernel.records.lines import tree_of
         from agent_kernel.records.merge import merge_records
+        from agent_kernel.records.trees import tree_of
 
         if tree_of(self.repo, parent) == tree_of(self.repo, picked):
             return None

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 import agent_kernel as ak
 from agent_kernel.records import lists
-from agent_kernel.records.lines import plan_cuts
 from agent_kernel.records.lists import ListChange, RecordList
 from agent_kernel.records.schema import Plane
+from agent_kernel.records.trees import plan_cuts
 from agent_kernel.repository import Kind
 from agent_kernel.repository.objects import base_of
 
