@@ -1024,6 +1024,7 @@ class Pending(PastLine):
         self._kept: dict[str, Row | None] = {}  # what of the rows lies there
         self._kept_keys: tuple[bytes, ...] = ()
         self._packers: weakref.WeakSet[Packer] = weakref.WeakSet()
+        self._said, self._others = "", 0  # the first change that is pending, and how many others there are
 
     def _live_branch(self) -> LiveBranch:
         session = self._session()
@@ -1082,27 +1083,28 @@ class Pending(PastLine):
             session = self._live_branch()
             head, waiting = session.head, self._all_that_waits()
             before = {key: self.rows[key] for key in edit.new if key in self.rows}
+            said = self._said, self._others
             with session.uninterrupted():  # what is stored and what is known of it are one
                 self.rows.update(edit.new)
+                self._said, self._others = self._said or message, self._others + (message != (self._said or message))
                 done()
                 try:
-                    if not session.commits_records:
-                        session.commit_records(message)
-                    elif not self._put_beside(session):
-                        self._commit_rows(session, message)
+                    if session.commits_records and not self._put_beside(session):
+                        self._commit_rows(session)
                 except BaseException:
                     if session.head == head:  # nothing of it is stored: what raises has changed nothing
                         for key in edit.new:
                             self.rows.pop(key, None)
                         self.rows.update(before)
+                        self._said, self._others = said
                         self._wait_again(waiting)
                     raise
         return result
 
-    def _commit_rows(self, session: LiveBranch, message: str) -> None:
+    def _commit_rows(self, session: LiveBranch) -> None:
         rows, head = dict(self.rows), session.head
         try:
-            session.commit_records(message)
+            session.commit_records()
         except BaseException:
             if session.head == head:  # as they were before they were packed
                 self.rows = rows
@@ -1110,7 +1112,7 @@ class Pending(PastLine):
 
     def _put_beside(self, session: LiveBranch) -> bool:
         """Store what is pending beside the branch, until the next commit. Returns whether that was done."""
-        if session.branch is None or session.lease.pid != os.getpid():
+        if session.branch is None or not session.is_open or session.lease.pid != os.getpid():
             return False
         beside = self._beside
         if beside is None or beside.branch != session.branch:
@@ -1134,7 +1136,7 @@ class Pending(PastLine):
         if self._kept_keys and self._live_branch().commits_records:
             with self._alone():
                 if self._kept_keys:
-                    self._live_branch().commit_records("")
+                    self._live_branch().commit_records()
 
     def take_in(self, branch: str | None) -> Callable[[Move], object] | None:
         """What is to be done within the move of a branch to a commit that has all that is pending; None: nothing."""
@@ -1145,6 +1147,12 @@ class Pending(PastLine):
         if state.beside.keys != self._kept_keys:
             raise BranchMovedError(beside.branch)
         return functools.partial(beside.take_in, state)
+
+    @property
+    def message(self) -> str:
+        """What a commit of them alone says."""
+        others = f"{self._others:,} other change{'s' if self._others != 1 else ''} of records"
+        return f"{self._said}, and {others}" if self._said and self._others else self._said or "records changed"
 
     @property
     def lies_beside(self) -> bool:
@@ -1199,6 +1207,8 @@ class Pending(PastLine):
                 if key in self.rows and self.rows[key] is row:
                     del self.rows[key]
             self._in_commit, self._kept, self._kept_keys = {}, {}, ()
+            if not self.rows:
+                self._said, self._others = "", 0
             yield
 
 

@@ -57,7 +57,7 @@ class LiveBranch(Protocol):
         """While Ctrl-C waits."""
         ...
 
-    def commit_records(self, message: str) -> None:
+    def commit_records(self) -> None:
         """Commit them now, unless a cell is running, whose commit will hold them."""
 
     def commit_last_records(self) -> None:

@@ -386,7 +386,7 @@ class Committing:
         """Whether it can still commit."""
         return not (self._closed or self._given_up)
 
-    def commit_records(self, message: str) -> None:
+    def commit_records(self) -> None:
         """Commit changed records now. Where a cell runs, or HEAD moves, they are for the next commit.
 
         So are those that another thread changes between two cells: undo after a cell reverses that cell.
@@ -397,7 +397,7 @@ class Committing:
         with self._publishing, self.committing():
             before, done = self._position, len(self._operations.done)
             record_commits = self._record_commits if self._ends_with_record_commits() else None
-            draft = self._commit_pending(message or "records changed")
+            draft = self._commit_pending()
             if self.head is not None and not self.runs_cells and (draft.undoable or before.commit is None):
                 now = len(self._operations.done)
                 self._record_commits = (
@@ -447,11 +447,11 @@ class Committing:
             return
         pending.flush()
         if self._has_pending():
-            self._commit_pending("records changed")
+            self._commit_pending()
 
-    def _commit_pending(self, message: str) -> Draft:
+    def _commit_pending(self) -> Draft:
         with uninterrupted():
-            writer, draft = self.repo.writer(), self._own_draft(message)
+            writer, draft = self.repo.writer(), self._own_draft(self.pending.message)
             self._follow_rewriting(writer)
             self._record(writer, self._tree, draft, time.perf_counter(), self._not_loaded)
         return draft

@@ -359,7 +359,7 @@ class Session(Committing):
         if self.branch is None:
             raise RefNotFoundError("HEAD", tuple(self.repo.branches()))
         if self.pending.lies_beside:
-            self._commit_pending("records changed")
+            self._commit_pending()
         with uninterrupted():
             self.repo.rename_branch(self.branch, new)
             self._operations = self._operations.rename_branch(self.branch, new)

@@ -199,6 +199,23 @@ def test_who_names_a_commit_of_a_session_means_all_that_it_holds(repo: ak.Reposi
         assert (state["x"], "b" in steps) == (1, True)
 
 
+def test_a_commit_of_them_alone_says_what_changed(repo: ak.Repository) -> None:
+    with ak.Versioned(repo) as state:
+        steps = repo.records(Step)
+        state["x"] = 1
+        state.commit("begin")
+        for number in range(3):
+            steps.put(Step(id="a", number=number))
+        one = state.repo.log(limit=1)
+        steps.put(Step(id="b"))
+        steps.put(Step(id="c"))
+        several = state.repo.log(limit=1)
+        assert [commit.message for found in (one, several) for _, commit in found] == [
+            "Step: put a",
+            "Step: put b, and 1 other change of records",
+        ]
+
+
 def test_one_undo_reverses_them_with_the_variables_or_alone(repo: ak.Repository) -> None:
     with ak.Versioned(repo) as state:
         steps = repo.records(Step)
