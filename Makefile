@@ -106,11 +106,11 @@ docs: $(VENV)/.docs  ## build the docs into site/, strictly
 bench: $(VENV)/.demo $(VENV)/.test $(VENV)/.e2e  ## the benchmarks, with the machine recorded beside the results
 	$(RUN) -m benchmarks
 
-# The tests come last, so that their summary is the last thing to read.
+# Tests in a browser wait half of their time, so others run beside them. The tests come last, so that their summary is the last
+# thing to read.
 check: $(VENV)/.check $(NODE_TESTS)  ## all of the above but lab, bench and the slow tests; CI runs exactly this
 	$(MAKE) -j 2 --output-sync=target INSTALLED=1 lint types docs demo
-	$(MAKE) INSTALLED=1 test-integrations
-	$(MAKE) INSTALLED=1 e2e
+	$(MAKE) -j 2 --output-sync=target INSTALLED=1 test-integrations e2e
 	$(MAKE) INSTALLED=1 test
 
 clean:  ## remove .venv and everything that was built
