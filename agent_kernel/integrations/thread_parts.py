@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import os
+import re
 import time
 import weakref
 from bisect import bisect_left
@@ -203,7 +204,8 @@ _Encoded: TypeAlias = tuple[list[str], Fields]  # an id as `_plain` makes it, an
 
 _ROWS: Final = msgspec.msgpack.Decoder(list[_Encoded])
 _ROW: Final = msgspec.msgpack.Decoder(_Encoded)
-_LOG_PART_BYTES: Final = 128 << 10  # they are some 16 KB compressed: a message is in several records
+_LOG_PART_BYTES: Final = 128 << 10  # they are some 28 KB compressed: a message is in several records
+_LOG: Final = re.compile(r"langgraph\.[0-9a-f]+\.[0-9a-f]{22}")  # a list of a user's may begin so too
 _MOST_LOGS: Final = 16  # of a thread: more become parts
 _Begun: TypeAlias = tuple[int, int, str]  # how often HEAD had moved, in which process, and the name
 _BEGUN: Final[weakref.WeakKeyDictionary[Line, dict[str, _Begun]]] = weakref.WeakKeyDictionary()
@@ -227,7 +229,8 @@ class _Logs:
     def names(self, start: str) -> list[str]:
         """The logs of a thread, by how its ids begin, the oldest first; of all threads, if with nothing."""
         thread, dot, _ = start.partition(".")
-        return names_of_lists(self._repo, f"langgraph.{thread}{dot}", plane="branch", branch=self._branch)
+        found = names_of_lists(self._repo, f"langgraph.{thread}{dot}", plane="branch", branch=self._branch)
+        return [name for name in found if _LOG.fullmatch(name)]
 
     def get(self, id: str) -> Fields | None:
         for name in reversed(self.names(id)):

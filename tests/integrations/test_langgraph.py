@@ -426,6 +426,35 @@ def test_turns_that_a_session_commits_are_all_there_and_rewind_with_the_variable
         assert said_in(AgentKernelSaver(other, branch="aside")) == other_way
 
 
+def test_a_list_whose_name_begins_as_those_of_logs_do_is_none(repo: ak.Repository) -> None:
+    with ak.Versioned(repo) as state:
+        saver = AgentKernelSaver(repo)
+        talk(saver)("1", 2)
+        for name in ("langgraph.notes", "langgraph.", "langgraph.a.b"):
+            repo.list(name, plane="branch").append("mine")
+        state["x"] = 1
+        state.commit()
+        assert len([*saver.list(None)]) == 6
+        saver.delete_thread("1")
+        assert list(repo.list("langgraph.notes", plane="branch")) == ["mine"]
+
+
+def test_turns_that_a_session_commits_do_not_store_what_was_said_again_and_again(repo: ak.Repository) -> None:
+    def stored() -> int:
+        return sum(repo.stats().stored.values())
+
+    with ak.Versioned(repo) as state:
+        say = talk(AgentKernelSaver(repo))
+        sizes: list[int] = []
+        for number in range(80):
+            say("1", 1)
+            state["turns"] = number
+            state.commit()
+            sizes.append(stored())
+    # With the commits and the variable; 8 times the text where each record was a row of the tree.
+    assert linear_regression(range(20, 80), sizes[20:]).slope <= 1.8 * 2 * SAID
+
+
 def test_what_lies_in_logs_is_copied_pruned_and_deleted(repo: ak.Repository) -> None:
     with ak.Versioned(repo) as state:
         saver = AgentKernelSaver(repo)

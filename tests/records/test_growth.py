@@ -55,6 +55,26 @@ def test_question_and_answer_take_at_most_1_2_times_their_bytes_where_they_need_
         assert len(talk) == 6 * TURNS
 
 
+def test_turns_that_a_session_commits_add_at_most_1_2_times_their_bytes_to_its_commits(tmp_path: Path) -> None:
+    def grown(name: str, *, says: bool) -> int:
+        lot = random.Random(0)
+        with ak.open(tmp_path / name) as repo, ak.Versioned(repo) as state:
+            talk = repo.list("talk", plane="branch")
+
+            def turns() -> int:
+                for number in range(TURNS):
+                    for _ in range(2 if says else 0):
+                        talk.append("".join(lot.choices(SIGNS, k=TURN_BYTES // 2)))
+                    state["number"] = number
+                    state.commit("a turn")
+                return bytes_in(tmp_path / name)
+
+            before = turns()
+            return turns() - before
+
+    assert grown("talk", says=True) - grown("alone", says=False) <= 1.2 * TURNS * TURN_BYTES
+
+
 def test_a_change_of_a_list_leaves_one_piece_however_many_items_it_adds(tmp_path: Path) -> None:
     """Each item of 1 KB was a piece of its own, with an entry in the store: question and answer in one change took 1.3 times their bytes."""
     with ak.open(tmp_path / "store") as repo:

@@ -27,6 +27,20 @@ from agent_kernel.repository import Kind
 from agent_kernel.repository.objects import base_of
 
 
+def test_a_list_is_deleted_with_its_name_and_comes_back_with_an_undo() -> None:
+    with ak.open("memory:") as repo, ak.Versioned(repo) as state:
+        talk = RecordList(repo, "my talk/a%2F#b", plane="branch", part_bytes=50)
+        talk.extend(f"item {number}" for number in range(40))
+        state.commit("said")
+        assert lists.names_of_lists(repo, plane="branch") == ["my talk/a%2F#b"]
+        assert lists.names_of_lists(repo, "my talk/b", plane="branch") == []
+        talk.delete()
+        assert (lists.names_of_lists(repo, plane="branch"), list(talk)) == ([], [])
+        state.commit("deleted")
+        state.undo()
+        assert len(talk) == 40
+
+
 @pytest.fixture
 def repo(tmp_path: Path) -> Iterator[ak.Repository]:
     with ak.open(tmp_path / "store") as opened:
