@@ -68,7 +68,8 @@ def test_what_stopped_the_code_is_none_of_its_traceback(ns: Namespace) -> None:
         assert error is not None
         *rest, kind = error.splitlines()
         assert kind == "TimeoutError: it ran longer than 0.1 s"
-        assert not last or rest[-1] == last
+        lines = [line for line in rest if line.strip("~^ ")]  # from Python 3.13 on marks stand below a call
+        assert not last or lines[-1] == last
         assert "agent_kernel" not in error
 
 
