@@ -1,9 +1,9 @@
 """Stores that these tests make are this user's own, in a data directory that goes away.
 
-Where several processes run the tests, those of a file are run by one of them, which makes once what they share. Of those in
-a browser each process has one server of JupyterLab, and one that of Notebook. First come the files that run no agent: the
-first step leaves an audit hook in its process for good, and each call of `id` takes five times as long from then on. Of
-either, files with many tests begin first, so that all processes end together.
+Where several processes run the tests, those of a file are run by one of them, which makes once what they share, and so are
+those of the server's extension. Of those in a browser each process has one server of JupyterLab, and one that of Notebook.
+First come the files that run no agent: the first step leaves an audit hook in its process for good, and each call of `id`
+takes five times as long from then on. Of either, files with many tests begin first, so that all processes end together.
 """
 
 from __future__ import annotations
@@ -137,6 +137,9 @@ _WITHOUT_AGENTS = tuple(f"tests/{name}/" for name in ("fidelity", "repository", 
 _WITH_PROCESSES = tuple(f"tests/{name}/" for name in ("outside", "packaging", "server"))  # each test takes seconds
 
 
+_ONE_SERVER: Final = "tests/server/"  # one process runs them all, so that it is started once
+
+
 _EVERY: Final = 4  # of so many cases of one kind in a row, one is run each time
 
 
@@ -216,6 +219,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
 
     class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
         def _split_scope(self, nodeid: str) -> str:
+            if nodeid.startswith(_ONE_SERVER):
+                return _ONE_SERVER
             if not nodeid.startswith("tests/e2e/"):
                 return _file_of(nodeid)
             return "notebook" if "notebook" in nodeid.partition("[")[2] else _file_of(nodeid)
