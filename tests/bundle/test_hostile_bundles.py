@@ -675,7 +675,7 @@ def test_a_store_is_not_made_through_a_link(sound: Path, tmp_path: Path) -> None
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle that takes a while to open."""
-    cells = ("import numpy as np", *(f"a{n} = np.random.default_rng({n}).random(2_000_000)" for n in range(8)))
+    cells = ("import numpy as np", *(f"a{n} = np.random.default_rng({n}).random(2_000_000)" for n in range(4)))
     return make_bundle(tmp_path_factory.mktemp("large"), *cells)
 
 

@@ -43,12 +43,13 @@ else:
 
     meant = {}
     exec("import numpy as np, pandas as pd" + names, meant)
-    with closing(Repository.open(folder / "b.agentnb", create=False)) as repo:
-        snapshot = Snapshot(repo, repo.resolve("HEAD"), plain=True)
-        for name in [line.partition(" ")[0] for line in names.strip().splitlines()]:
-            found = snapshot[name]
-            assert repr(found) == repr(meant[name]), (name, found)
-            assert str(getattr(found, "dtype", "")) == str(getattr(meant[name], "dtype", "")), name
+    for maker in ("with", "without"):
+        with closing(Repository.open(folder / maker / "b.agentnb", create=False)) as repo:
+            snapshot = Snapshot(repo, repo.resolve("HEAD"), plain=True)
+            for name in [line.partition(" ")[0] for line in names.strip().splitlines()]:
+                found = snapshot[name]
+                assert repr(found) == repr(meant[name]), (maker, name, found)
+                assert str(getattr(found, "dtype", "")) == str(getattr(meant[name], "dtype", "")), (maker, name)
     print("{}")
 '''
 
@@ -63,15 +64,32 @@ def run(*words: object) -> dict[str, dict[str, str]]:
     return found
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dict[str, dict[str, str]]]]:
+    """A bundle that was made with pyarrow, and one without: where they lie, and what is in each."""
+    folder = tmp_path_factory.mktemp("made")
+    for pyarrow in ("with", "without"):
+        (folder / pyarrow).mkdir()
+    return folder, {pyarrow: run(pyarrow, folder / pyarrow, "make") for pyarrow in ("with", "without")}
+
+
 @pytest.mark.parametrize("pyarrow", ["with", "without"])
-def test_tables_with_names_are_plain_data_and_have_a_file(tmp_path: Path, pyarrow: str) -> None:
-    made = run(pyarrow, tmp_path, "make")
-    assert made["needs_trust"] == {}
+def test_tables_with_names_are_plain_data_and_have_a_file(
+    made: tuple[Path, dict[str, dict[str, dict[str, str]]]], pyarrow: str
+) -> None:
+    _, told = made
+    assert told[pyarrow]["needs_trust"] == {}
     suffix = "arrow" if pyarrow == "with" else "csv"
     tables = {
         name: f"data/{name}.{suffix}"
         for name in ("numbers", "texts", "series", "nullable", "levels", "codes", "truths")
     }
-    assert made["names"] == tables | {"records": "data/records.npy"}
-    for other in ("with", "without"):
-        run(other, tmp_path, "read")
+    assert told[pyarrow]["names"] == tables | {"records": "data/records.npy"}
+
+
+@pytest.mark.parametrize("pyarrow", ["with", "without"])
+def test_whoever_reads_them_finds_what_was_meant_whoever_made_them(
+    made: tuple[Path, dict[str, dict[str, dict[str, str]]]], pyarrow: str
+) -> None:
+    folder, _ = made
+    run(pyarrow, folder, "read")
