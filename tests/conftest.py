@@ -16,7 +16,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
@@ -140,26 +140,54 @@ _WITH_PROCESSES = tuple(f"tests/{name}/" for name in ("outside", "packaging", "s
 _ONE_SERVER: Final = "tests/server/"  # one process runs them all, so that it is started once
 
 
-_EVERY: Final = 4  # of so many cases of one kind in a row, one is run each time
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+    _leave_most_cases_to_the_slow_tests(items)
+    yield
+    _place(items)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Leave three of four cases of a long list to the slow tests: they vary what the others show to hold.
+def _leave_most_cases_to_the_slow_tests(items: Sequence[pytest.Item]) -> None:
+    """Of long lists: these cases vary what the others show to hold."""
+    cases: dict[str, list[pytest.Function]] = {}
+    for item in items:
+        if (
+            isinstance(item, pytest.Function)
+            and item.get_closest_marker("sampled")
+            and not item.get_closest_marker("slow")
+        ):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for test, every in cases.items():
+        sample = _sample_of(test, every)
+        for nth, item in enumerate(every):
+            if nth not in sample:
+                item.add_marker(pytest.mark.slow)
 
-    Which of the four it is changes along the list, so that no parameter of a matrix has the same value each time, and from
-    test to test, so that of a list which several tests go through more is looked at than a quarter.
+
+_SHORT: Final = 4  # values of a dimension, each of which is looked at
+
+
+def _sample_of(test: str, cases: Sequence[pytest.Function]) -> set[int]:
+    """One case of four, of a longer list one of six or eight, and never none.
+
+    Which one of them it is changes along the list and from test to test, so that of a list which several tests go through
+    more is looked at. Of a matrix each value of each dimension is there, unless it is a long list itself.
     """
-    if item.get_closest_marker("sampled") is None:
-        return
-    test = item.nodeid.partition("[")[0]
-    nth = _SAMPLED[test]
-    _SAMPLED[test] += 1
-    if (nth + nth // _EVERY + crc32(test.encode())) % _EVERY:
-        item.add_marker(pytest.mark.slow)
+    every = min(len(cases), 4 if len(cases) <= 24 else 6 if len(cases) <= 96 else 8)
+    sample = {nth for nth in range(len(cases)) if (nth + nth // every + crc32(test.encode())) % every == 0}
+    for values in zip(*map(_values_of, cases), strict=True):
+        found = {values[nth] for nth in sample}
+        if len(set(values)) <= max(_SHORT, len(sample)) and len(set(values)) < len(cases):
+            for nth, value in enumerate(values):
+                if value not in found:
+                    sample.add(nth)
+                    found.add(value)
+    return sample
 
 
-_SAMPLED: Counter[str] = Counter()
+def _values_of(case: pytest.Function) -> tuple[int, ...]:
+    """The ids of the values of its parameters: cases that have one share it."""
+    return tuple(map(id, case.callspec.params.values())) if hasattr(case, "callspec") else ()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -172,8 +200,7 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def _place(items: list[pytest.Item]) -> None:
     work: Counter[str] = Counter()
     for item in items:
         work[_file_of(item.nodeid)] += 10 if item.nodeid.startswith(_WITH_PROCESSES) else 1

@@ -142,6 +142,7 @@ WRITERS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("way", LEFT_TO_BE_CALLED)

@@ -420,6 +420,7 @@ def signed_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return export(ada, work_of(ada, folder), folder / "study.agentnb")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("what", CHANGED)
 def test_a_signature_that_was_changed_is_wrong(what: str, bob: Person, signed_once: Path, tmp_path: Path) -> None:
     change, reason = CHANGED[what]

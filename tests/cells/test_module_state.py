@@ -7,6 +7,7 @@ import pytest
 from tests.cells.histories import Notebook
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "cells",
     [

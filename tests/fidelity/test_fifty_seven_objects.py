@@ -58,6 +58,7 @@ def test_it_holds_as_made(made: Made, as_made: Main) -> None:
     as_made.execute(check_of(made))
 
 
+@pytest.mark.sampled
 @each_object
 def test_it_comes_back(made: Made, restored: Notebook) -> None:
     restored.execute(check_of(made))

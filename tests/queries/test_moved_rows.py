@@ -14,6 +14,7 @@ def matched(old: list[int], new: list[int]) -> list[tuple[int, int]]:
     return [(mate, place) for place, mate in enumerate(_Patience(old, new).mates()) if mate >= 0]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(300))
 def test_any_two_versions_are_matched_in_order(seed: int) -> None:
     draw = random.Random(seed)

@@ -56,6 +56,7 @@ SEEDED = ["from random import seed, random", "seed(1)", "r = random()"]
 FRAME = "import pandas as pd\ndf = pd.DataFrame({'a': [1, 2, 3]})"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("old", "at", "edit", "wanted"),
     [

@@ -32,6 +32,7 @@ _SAME = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", _SAME)
 def test_the_same_class_again_is_no_change(kind: str) -> None:
     with Notebook() as nb:
@@ -49,6 +50,7 @@ def test_the_same_class_again_is_no_change(kind: str) -> None:
         assert not hasattr(nb.look("A"), "added")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", _SAME)
 def test_the_same_class_again_comes_back_in_another_kernel(kind: str) -> None:
     store = MemoryStore()

@@ -28,6 +28,7 @@ def filters() -> Iterator[None]:
         yield
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("how", ["error", "always"])
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_commit_says_nothing_and_saves_all(library: str, how: str, capfd: pytest.CaptureFixture[str]) -> None:

@@ -119,6 +119,7 @@ MORE = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", PLAIN)
 def test_plain_data_comes_as_it_was(name: str, tmp_path: Path) -> None:
     with Notebook(Repository.open(tmp_path / "store")) as nb:

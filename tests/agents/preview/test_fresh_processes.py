@@ -32,13 +32,11 @@ def unsafe(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-@pytest.fixture
-def state(state: Versioned) -> Versioned:
-    if state.repo.store.url.startswith("memory:"):
-        pytest.skip("a store in memory is seen by this process alone")
-    return state
+# A store in memory is seen by this process alone.
+in_a_folder = pytest.mark.parametrize("state", ["folder"], indirect=True)
 
 
+@in_a_folder
 def test_it_sees_the_variables_and_what_it_did_is_taken_on(state: Versioned) -> None:
     seen = preview("rows.sort()\nlowest = rows[0]\nimport os\nwho = os.getpid()\nprint('sorted')\nlowest", state)
     assert seen.text == "sorted\n1\n"
@@ -51,6 +49,7 @@ def test_it_sees_the_variables_and_what_it_did_is_taken_on(state: Versioned) -> 
     assert dict(state) == {"rows": [3, 1, 2]}
 
 
+@in_a_folder
 def test_what_is_not_committed_yet_is_there_too(state: Versioned) -> None:
     state["late"] = 7
     seen = preview("late += 1", state)
@@ -59,6 +58,7 @@ def test_what_is_not_committed_yet_is_there_too(state: Versioned) -> None:
     assert state["late"] == 7
 
 
+@in_a_folder
 def test_draws_go_on_from_where_they_are_here(state: Versioned) -> None:
     random.seed(4)
     state["seeded"] = True
@@ -70,6 +70,7 @@ def test_draws_go_on_from_where_they_are_here(state: Versioned) -> None:
     assert drawn == random.random()
 
 
+@in_a_folder
 def test_an_error_is_told_and_nothing_is_taken_on(state: Versioned) -> None:
     seen = preview("rows.append(4)\n1 / 0", state)
     assert (seen.status, seen.error) == ("failed", "ZeroDivisionError: division by zero")
@@ -77,6 +78,7 @@ def test_an_error_is_told_and_nothing_is_taken_on(state: Versioned) -> None:
     assert state["rows"] == [3, 1, 2]
 
 
+@in_a_folder
 def test_a_crash_ends_that_process_alone(state: Versioned) -> None:
     seen = preview("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)", state)
     assert seen.status == "crashed"
@@ -84,12 +86,14 @@ def test_a_crash_ends_that_process_alone(state: Versioned) -> None:
     assert state["rows"] == [3, 1, 2]
 
 
+@in_a_folder
 def test_code_that_takes_too_long_is_ended(state: Versioned) -> None:
     seen = preview("import time\nwhile True:\n    time.sleep(0.1)", state, deadline_s=1.0)
     assert seen.status == "timeout"
     seen.reject()
 
 
+@in_a_folder
 def test_an_interrupt_here_ends_it(state: Versioned) -> None:
     threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT)).start()
     began = time.monotonic()
@@ -98,6 +102,7 @@ def test_an_interrupt_here_ends_it(state: Versioned) -> None:
     assert time.monotonic() - began < 20
 
 
+@in_a_folder
 def test_functions_and_classes_of_the_notebook_are_there(state: Versioned) -> None:
     state["double"] = eval("lambda x: 2 * x", state.session.namespace)
     seen = preview("twice = double(rows[0])", state)
@@ -105,6 +110,7 @@ def test_functions_and_classes_of_the_notebook_are_there(state: Versioned) -> No
     assert state["twice"] == 6
 
 
+@in_a_folder
 def test_what_cannot_be_saved_is_not_tried_without(state: Versioned) -> None:
     state["ahead"] = (number for number in range(3))
     with pytest.raises(
@@ -115,6 +121,7 @@ def test_what_cannot_be_saved_is_not_tried_without(state: Versioned) -> None:
     preview("rows.append(1)", state).reject()
 
 
+@in_a_folder
 def test_what_failed_for_want_of_such_a_variable_says_that_it_runs_here_instead(state: Versioned) -> None:
     state["ahead"] = (number for number in range(3))
     state["take"] = eval("lambda: next(ahead)", state.session.namespace)
@@ -124,6 +131,7 @@ def test_what_failed_for_want_of_such_a_variable_says_that_it_runs_here_instead(
     seen.reject()
 
 
+@in_a_folder
 def test_what_a_program_gives_is_there_too_if_it_can_travel(state: Versioned) -> None:
     offers: dict[str, object] = {"double": lambda x: 2 * x, "lock": threading.RLock()}
     seen = preview("twice = double(rows[0])", state, offers=offers)
@@ -133,6 +141,7 @@ def test_what_a_program_gives_is_there_too_if_it_can_travel(state: Versioned) ->
         preview("lock.acquire()", state, offers=offers)
 
 
+@in_a_folder
 def test_from_another_thread_there_is_one_too(state: Versioned) -> None:
     found: list[object] = []
 
@@ -147,6 +156,7 @@ def test_from_another_thread_there_is_one_too(state: Versioned) -> None:
     assert found == [[("+", "x")]]
 
 
+@in_a_folder
 def test_a_step_of_a_run_is_tried_so_and_asked_about(state: Versioned) -> None:
     agent = Agent("analyst", model=scripted("rows.sort()\nprint('sorted')", "task.success(rows[0])"), state=state)
     run: Run[object] = start_run(agent, "go", open_context(state), preview=True)
@@ -175,6 +185,7 @@ def test_with_polars_loaded_there_is_a_preview(tmp_path: Path, monkeypatch: pyte
         assert len(state["frame"]) == 2  # type: ignore[arg-type]  # a frame
 
 
+@in_a_folder
 def test_it_trusts_a_store_that_only_this_process_trusts(
     state: Versioned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

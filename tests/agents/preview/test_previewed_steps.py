@@ -15,7 +15,10 @@ from agent_kernel.agents.starting import open_context, reopen_run, start_run
 from agent_kernel.session import Versioned
 from tests.agents.races import scripted
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+pytestmark = [
+    pytest.mark.sampled,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork"),
+]
 
 
 def begun(state: Versioned, *turns: str, **options: object) -> Run[object]:

@@ -21,7 +21,10 @@ from agent_kernel.session import Versioned
 from tests.agents.preview.seen import told
 from tests.agents.races import children, opened
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+pytestmark = [
+    pytest.mark.sampled,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork"),
+]
 
 
 def test_what_the_code_did_is_shown_and_nothing_here_has_changed(state: Versioned) -> None:

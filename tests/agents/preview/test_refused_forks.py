@@ -17,7 +17,10 @@ from agent_kernel.errors import PreviewRefusedError
 from agent_kernel.session import Versioned
 from tests.agents.preview.seen import told
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+pytestmark = [
+    pytest.mark.sampled,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork"),
+]
 
 
 def refused(state: Versioned) -> str:
