@@ -392,8 +392,10 @@ class Committing:
         So are those that another thread changes between two cells: undo after a cell reverses that cell.
         """
         self._require_open()
-        if not self.commits_records or not self._has_pending():
-            return
+        if self.commits_records and self._has_pending():
+            self._commit_records()
+
+    def _commit_records(self) -> None:
         with self._publishing, self.committing():
             before, done = self._position, len(self._operations.done)
             record_commits = self._record_commits if self._ends_with_record_commits() else None
@@ -409,8 +411,19 @@ class Committing:
     @property
     def commits_records(self) -> bool:
         """Whether `commit_records` commits, and leaves nothing to the next commit."""
-        waits = self._cell is not None or (self.runs_cells and threading.get_ident() != self._thread)
-        return not waits and threading.get_ident() not in self._committing
+        return not self._leaves_records_to_cell and threading.get_ident() not in self._committing
+
+    @property
+    def _leaves_records_to_cell(self) -> bool:
+        return self._cell is not None or (self.runs_cells and threading.get_ident() != self._thread)
+
+    def _resolve(self, rev: str) -> ObjectId:
+        """The commit that a revision names. It counts from the same commit as for all others, who name one while HEAD stays."""
+        pending = self._recorder.pending
+        if pending is not None and pending.lies_beside and not self._leaves_records_to_cell:
+            pending.gather()
+            self._commit_records()
+        return self.repo.resolve(rev, self.id)
 
     @contextmanager
     def committing(self) -> Generator[None]:
@@ -716,9 +729,10 @@ class Committing:
         if draft.cell is None:
             draft.labels += self._cell_around()
         # A merge that took nothing of theirs changes what the next one starts from.
-        record_commits = self._record_commits if self._takes_in(draft) else None
+        record_commits = self._record_commits if draft.is_own and self._ends_with_record_commits() else None
         if record_commits is not None:
             before = record_commits.before
+        if record_commits is not None and draft.takes_in:
             draft.instead = () if before.commit is None else (before.commit,)
         records = self._has_pending() or record_commits is not None
         changes = tree.id != self._tree.id or absent_names != self._not_loaded or bool(draft.other_parents)
@@ -790,7 +804,7 @@ class Committing:
     def _own_draft(self, message: str, author: Author | None = None) -> Draft:
         """A commit that is no cell's. What was there when the session began is nothing that undo could take back."""
         undoable = self._begun or not self._found_names
-        draft = Draft(kind="commit", author=author or self.author, message=message, undoable=undoable)
+        draft = Draft(kind="commit", author=author or self.author, message=message, undoable=undoable, is_own=True)
         return draft if author is not None else self._within_step(draft)
 
     def _within_step(self, draft: Draft) -> Draft:

@@ -76,7 +76,8 @@ class Draft(msgspec.Struct):
     random: ObjectId | None = None
     outputs: Outputs | None = None
     records: ObjectId | None = None  # of a merge: those of both sides
-    takes_in: bool = False  # it takes the place of commits of records alone before it
+    is_own: bool = False  # no cell made it: one undo reverses it and the commits of records alone before it
+    takes_in: bool = False  # it takes the place of these
     instead: tuple[ObjectId, ...] | None = None  # the parents that those had
     undoable: bool = True
     run: str = ""

@@ -81,7 +81,7 @@ class Session(Committing):
         if rev is None:
             return self._checkout_last(keep_random=keep_random, partial=partial)
         branch = self.repo.branch_meant(rev, self.id)
-        target = self.repo.branches().get(branch or "") or self.repo.resolve(rev, self.id)
+        target = self.repo.branches().get(branch or "") or self._resolve(rev)
         stay = NOTHING if branch is not None and branch == self.branch else None
         to = Position(branch, target)
         return self._move(to, f"checkout: moving to {branch or rev}", stay, keep_random=keep_random, partial=partial)
@@ -156,7 +156,7 @@ class Session(Committing):
         `partial`, `only` and what it raises: as for `checkout`.
         """
         self._require_open()
-        target = self.repo.resolve(rev, self.id)
+        target = self._resolve(rev)
         draft = Draft(
             kind="rollback", author=self.author, message=f"roll back{_SAID[only]} to {self._name_commit(target, rev)}"
         )
@@ -330,7 +330,7 @@ class Session(Committing):
         if text in self.namespace or text in self._tree:
             return None
         try:
-            return self.repo.resolve(text, self.id)
+            return self._resolve(text)
         except RefNotFoundError:
             return None
 
@@ -415,7 +415,7 @@ class Session(Committing):
         from agent_kernel.session import merge
 
         self._require_open()
-        other = self.repo.resolve(rev, self.id)
+        other = self._resolve(rev)
         self._save_uncommitted()
         began = time.perf_counter()
         trust.require(self.repo)
@@ -469,11 +469,11 @@ class Session(Committing):
 
         before = len(self._operations.done)
         # What it drew is drawn: whatever draws next goes on from there.
-        generators, _ = library_state.prepare(self.repo, self.repo.resolve(rev, self.id), keep=False, partial=True)
+        generators, _ = library_state.prepare(self.repo, self._resolve(rev), keep=False, partial=True)
         if self._cell is not None:
             self.workspace.monitor.stop()
         try:
-            other = self.repo.resolve(rev, self.id)
+            other = self._resolve(rev)
             since = None if self.head is None else self.repo.merge_base(self.head, other)
             draft = self._draft_of_step(other) if run else None
             report = self._merge(rev, Choices(since=since), draft) if draft else self.merge(rev, since=since)
@@ -519,7 +519,7 @@ class Session(Committing):
         from agent_kernel.session.merge import Choices
 
         self._require_open()
-        picked = self.repo.resolve(rev, self.id)
+        picked = self._resolve(rev)
         self._save_uncommitted()
         began = time.perf_counter()
         trust.require(self.repo)
@@ -734,7 +734,7 @@ class Session(Committing):
         return report
 
     def _checkout_names(self, rev: str, names: Sequence[str], *, partial: bool) -> Report:
-        commit = self.repo.resolve(rev, self.id)
+        commit = self._resolve(rev)
         target = self.repo.tree_at(commit)
         for name in names:
             if name not in target:

@@ -238,6 +238,82 @@ def test_one_undo_reverses_them_with_the_variables_or_alone(repo: ak.Repository)
     assert not list(repo.pointers.keys(b"n/w/"))
 
 
+LOOKS: list[Callable[[ak.Repository], object]] = [
+    lambda repo: None,
+    lambda repo: list(repo.log()),
+    lambda repo: repo.resolve("HEAD"),
+    lambda repo: repo.branches(),
+    lambda repo: repo.records(Step).at("HEAD"),
+]
+
+
+@pytest.mark.parametrize("look", LOOKS, ids=["none", "log", "resolve", "branches", "at"])
+@pytest.mark.parametrize("changes_variables", [False, True])
+def test_what_undo_reverses_does_not_depend_on_who_looked_meanwhile(
+    repo: ak.Repository, look: Callable[[ak.Repository], object], changes_variables: bool
+) -> None:
+    with ak.Versioned(repo) as state:
+        steps = repo.records(Step)
+        state["x"] = 1
+        state.commit("begin")
+        for id in "abc":
+            steps.put(Step(id=id))
+            look(repo)
+        if changes_variables:
+            state["x"] = 2
+        state.undo()
+        assert (state["x"], list(steps)) == (1, [])
+        state.redo()
+        assert (state["x"], list(steps)) == (2 if changes_variables else 1, ["a", "b", "c"])
+        state.undo()
+        state.undo()  # of the first commit
+        with pytest.raises(ak.NothingToUndoError):
+            state.undo()
+    assert repo.verify().is_sound
+
+
+@pytest.mark.parametrize("refer", ["create_tag", "create_branch"])
+def test_undo_goes_back_to_a_commit_of_records_that_a_tag_or_a_branch_names(repo: ak.Repository, refer: str) -> None:
+    with ak.Versioned(repo) as state:
+        steps = repo.records(Step)
+        state["x"] = 1
+        state.commit("begin")
+        steps.put(Step(id="a"))
+        getattr(repo, refer)("named")
+        steps.put(Step(id="b"))
+        list(repo.log())
+        steps.put(Step(id="c"))
+        state["x"] = 2
+        state.undo()
+        assert (state["x"], list(steps)) == (1, ["a"])
+        state.undo()
+        assert (state["x"], list(steps)) == (1, [])
+        assert list(steps.at("named")) == ["a"]
+
+
+@pytest.mark.parametrize("verb", ["rollback", "checkout"])
+def test_a_revision_counts_them_in_everywhere(repo: ak.Repository, verb: str) -> None:
+    with ak.Versioned(repo) as state:
+        steps = repo.records(Step)
+        for number in (1, 2):
+            state["x"] = number
+            state.commit(str(number))
+        steps.put(Step(id="a"))
+        getattr(state, verb)("HEAD~1")
+        assert (state["x"], list(steps)) == (2, [])
+        state.undo()
+        assert (state["x"], list(steps)) == (2, ["a"])
+        state["x"] = 3
+        steps.put(Step(id="b"))
+        getattr(state, verb)("HEAD~1")
+        assert (state["x"], list(steps)) == (2, ["a"])
+        state.undo()
+        assert (state["x"], list(steps)) == (3, ["a", "b"])
+        with pytest.raises(ak.RefNotFoundError):
+            getattr(state, verb)("nothing")
+        assert (state["x"], list(steps)) == (3, ["a", "b"])
+
+
 def test_a_commit_that_does_not_take_them_in_moves_no_branch(repo: ak.Repository, steps: Records[Step]) -> None:
     put_beside(steps, Step(id="a"))
     head = repo.refs.head("")
