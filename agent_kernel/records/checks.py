@@ -86,13 +86,16 @@ def require_whole(value: object, what: str) -> int:
 
 
 def require_watcher(call: object) -> None:
-    """Raise TypeError for what cannot be called with a change."""
+    """Raise TypeError for what cannot be called with a change, or would have to be awaited."""
     if not callable(call):
         raise TypeError(f"a watcher is a function, not {call!r}")
+    require_plain_function(call, "watching")
 
 
 def require_plain_function(function: object, what: str) -> None:
-    """Raise TypeError if calling the function does no work yet: it is async, or a generator."""
+    """Raise TypeError if it is no function, or calling it does no work yet: it is async, or a generator."""
+    if not callable(function):
+        raise TypeError(f"{what} takes a function, not {function!r}")
     call = getattr(function, "__call__", None)  # noqa: B004 - of an object, whose own method may be async
     for one in (function, call):
         if inspect.iscoroutinefunction(one) or inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one):

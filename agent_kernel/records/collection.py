@@ -16,8 +16,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, ItemsView, Iterator, Mapping, Sequence, ValuesView
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Generator, ItemsView, Iterator, Mapping, Sequence, ValuesView
+from contextlib import contextmanager, nullcontext
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar, cast
 
@@ -182,7 +182,8 @@ class Records(Mapping[str, M]):
         return found
 
     def get(self, id: str, default: Any = None, *, user: str = "") -> Any:
-        """The record, or `default` where nobody put one, or it is another user's."""
+        """The record, or `default` where nobody put one, or it is another user's. Raises: TypeError: the user is no text."""
+        require_text(user, "user")
         row = self._row(id)
         return default if row is None or not _is_of(row, user) else self.load(row, id)
 
@@ -191,6 +192,7 @@ class Records(Mapping[str, M]):
 
         The first one is 1, or more where records of the collection were deleted: a number of one of these never comes again.
         """
+        require_text(user, "user")
         row = self._row(id)
         return 0 if row is None or not _is_of(row, user) else row.version
 
@@ -234,6 +236,7 @@ class Records(Mapping[str, M]):
         if limit is not None and (type(limit) is not int or limit < 0):
             raise ValueError(f"limit is a number of records, and not {limit!r}")
         require_text(pattern, "a pattern")
+        require_text(user, "user")
         _require_search(where, order)
         named: list[str] = [] if where is None or callable(where) else [*where]
         if isinstance(order, str):
@@ -292,6 +295,7 @@ class Records(Mapping[str, M]):
             unchanged_since_ns: only those of records that were not changed after that time.
             user: only theirs.
         """
+        require_text(user, "user")
         fits = re.compile(fnmatch.translate(pattern)).match
         for id, row in self._rows(_literal(pattern)):
             if fits(id) and _is_of(row, user) and (unchanged_since_ns is None or row.time_ns <= unchanged_since_ns):
@@ -307,6 +311,11 @@ class Records(Mapping[str, M]):
         present = sorted((key for key, row in new.items() if row is not None), reverse=True)
         ids = (key[len(self.prefix) :] for key in heapq.merge(stored, present, reverse=True))
         return (id for id in ids if self._row(id) is not None)
+
+    def end(self, id: str) -> int:
+        """When a record is gone that has a time to live, in nanoseconds since 1970; 0: it has none, or is not there."""
+        row = self._row(id)
+        return 0 if row is None else row.expires_ns
 
     def ends(self, pattern: str = _ANY) -> dict[str, int]:
         """When records are gone that have a time to live, by id; in nanoseconds since 1970."""
@@ -341,6 +350,7 @@ class Records(Mapping[str, M]):
 
     def history(self, id: str, *, user: str = "") -> Iterator[Change[M]]:
         """What happened to a record, the newest change first. Of a user's it ends where it was another user's."""
+        require_text(user, "user")
         newer: Version | None = None
         for version in self.line().history(self._key(id)):
             if self._time_ns is not None and self._past is None and version.time_ns > self._time_ns:
@@ -733,6 +743,7 @@ class Records(Mapping[str, M]):
         """
         require_watcher(call)
         require_text(pattern, "a pattern")
+        require_text(user, "user")
         return Subscription(self, pattern, call, user)
 
     # -- where they lie
@@ -915,6 +926,40 @@ def _store_line(repo: Repository) -> StoreLine:
 # -- several changes as one
 
 
+class _SnapshotEdit(Edit):
+    """What a block reads, which cannot be done again: all that it has read was there at one moment, or it raises."""
+
+    def __init__(self, line: Line) -> None:
+        super().__init__(line.read)
+        self._line = line
+        self._mark = line.mark()
+
+    def fetch(self, keys: Sequence[str]) -> None:
+        new = [key for key in keys if key not in self.seen]
+        if new:
+            with self.together_with(new):
+                super().fetch(new)
+
+    @contextmanager
+    def together_with(self, new: Collection[str] = ()) -> Generator[None]:
+        """Raise StoreUnavailableError if what was read before was changed until the block has read more: `new`, or a scan."""
+        before = self._line.mark()
+        yield
+        if self._line.mark() == self._mark:
+            return
+        known = Edit(self._line.read)
+        known.seen = {key: raw for key, raw in self.seen.items() if key not in new}
+        known.listed = self.listed
+        if (known.seen or known.listed) and self._line.is_outdated(known):
+            raise _outdated(self._line)
+        self._mark = before
+
+
+def _outdated(line: Line) -> StoreUnavailableError:
+    reason = "records that the transaction read were changed meanwhile: do it again"
+    return StoreUnavailableError(line.repo.store.url, reason)
+
+
 class _Transaction:
     """What a thread has read and changed, to be stored as one. It reads wherever it likes, and changes one line.
 
@@ -935,7 +980,7 @@ class _Transaction:
             if _is_same_line(one, line):
                 return edit
         line.flush()  # what waits may have to be done again, and nobody here has read it yet
-        edit = Edit(line.read)
+        edit = _SnapshotEdit(line)
         self.edits.append((line, edit))
         return edit
 
@@ -1028,7 +1073,8 @@ def transaction(repo: Repository, message: str = "") -> Generator[None]:
     """See `Repository.transaction`.
 
     Raises:
-        StoreUnavailableError: somebody else changed one of the records that were read in it. Nothing was stored; do it again.
+        StoreUnavailableError: somebody else changed one of the records that were read in it, which raises where the next one is
+            read, or at its end. Nothing was stored; do it again.
     """
     require_text(message, "message")
     within = _current()
@@ -1052,9 +1098,7 @@ def transaction(repo: Repository, message: str = "") -> Generator[None]:
 def _repeat(line: Line, edit: Edit, now: Edit) -> None:
     now.fetch(list(edit.seen))
     if line.is_outdated(edit):
-        raise StoreUnavailableError(
-            line.repo.store.url, "records that the transaction read were changed meanwhile: do it again"
-        )
+        raise _outdated(line)
     now.listed.update(edit.listed)
     now.new.update(edit.new)
     now.index.update(edit.index)
@@ -1099,7 +1143,9 @@ def _overlaid(line: Line, prefix: str, *, at_once: bool) -> Iterator[tuple[str, 
     if within is None or line.is_readonly:
         yield from line.scan(prefix, at_once=at_once)
         return
-    edit, found = within.edit_of(line), dict(line.scan(prefix, at_once=True))
+    edit = within.edit_of(line)
+    with edit.together_with() if isinstance(edit, _SnapshotEdit) else nullcontext():
+        found = dict(line.scan(prefix, at_once=True))
     edit.listed.setdefault(prefix, set(found))
     for key, raw in found.items():
         edit.seen.setdefault(key, raw)

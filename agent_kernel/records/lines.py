@@ -216,6 +216,7 @@ class Line(ABC):
         self._waiting_index: dict[bytes, bytes | None] = {}
         self._bases: dict[str, bytes | None] = {}  # what was stored of the rows that wait, as they began to
         self._builds: list[Callable[[Edit], object]] = []  # what made them
+        self._unstored: int = 0  # changes of what no store has yet: counted after each
         self._due: Repeated | None = None
         if not self.is_readonly:  # of these there are many, and nothing waits in them
             _LINES.add(self)
@@ -333,6 +334,7 @@ class Line(ABC):
                 self._waiting.update(edit.new)
                 self._waiting_index.update(edit.index)
                 self._builds.append(build)
+                self._unstored += 1
                 self._store_soon(wait_s)
             else:
                 self._change(
@@ -398,6 +400,7 @@ class Line(ABC):
     def _clear_waiting(self) -> None:
         for waiting in (self._waiting, self._waiting_index, self._bases, self._builds):
             waiting.clear()
+        self._unstored += 1
         if self._due is not None:
             self._due.close()
             self._due = None
@@ -413,6 +416,7 @@ class Line(ABC):
 
     def _wait_again(self, waiting: _Waiting) -> None:
         self._waiting, self._waiting_index, self._bases, self._builds = waiting
+        self._unstored += 1
         if self._waiting:
             self._store_soon(1.0)
 
@@ -513,11 +517,7 @@ class StoreLine(Line):
 
     def mark(self) -> object:
         version: Callable[[], int] | None = getattr(self.repo.store, "data_version", None)
-        return (
-            (object() if version is None else version()),
-            len(self._waiting),
-            time.monotonic_ns() if self._waiting else 0,
-        )
+        return object() if version is None else version(), self._unstored
 
     def changed(self, since: Look | None, prefix: str) -> tuple[Look, dict[str, bytes | None] | None]:
         collection = prefix.partition("\0")[0]
@@ -880,8 +880,7 @@ class BranchLine(PastLine):
 
     def mark(self) -> object:
         state = self._state()
-        waiting = time.monotonic_ns() if self._waiting else 0
-        return tree_of(self.repo, state.tip), state.beside.mark, len(self._waiting), waiting
+        return tree_of(self.repo, state.tip), state.beside.mark, self._unstored
 
     def history(self, key: str) -> Iterator[Version]:
         state = self._state()
@@ -1048,7 +1047,7 @@ class Pending(PastLine):
 
     def mark(self) -> object:
         with self._lock:
-            return self.tree(), len(self.rows), time.monotonic_ns() if self.rows else 0
+            return self.tree(), self._unstored
 
     def _stored(self, keys: Sequence[str]) -> dict[str, bytes]:
         tree = self.tree()
@@ -1086,6 +1085,7 @@ class Pending(PastLine):
             said = self._said, self._others
             with session.uninterrupted():  # what is stored and what is known of it are one
                 self.rows.update(edit.new)
+                self._unstored += 1
                 self._said, self._others = self._said or message, self._others + (message != (self._said or message))
                 done()
                 try:
@@ -1096,6 +1096,7 @@ class Pending(PastLine):
                         for key in edit.new:
                             self.rows.pop(key, None)
                         self.rows.update(before)
+                        self._unstored += 1
                         self._said, self._others = said
                         self._wait_again(waiting)
                     raise
@@ -1108,6 +1109,7 @@ class Pending(PastLine):
         except BaseException:
             if session.head == head:  # as they were before they were packed
                 self.rows = rows
+                self._unstored += 1
             raise
 
     def _put_beside(self, session: LiveBranch) -> bool:
@@ -1206,6 +1208,7 @@ class Pending(PastLine):
             for key, row in self._in_commit.items():
                 if key in self.rows and self.rows[key] is row:
                     del self.rows[key]
+            self._unstored += 1
             self._in_commit, self._kept, self._kept_keys = {}, {}, ()
             if not self.rows:
                 self._said, self._others = "", 0

@@ -7,7 +7,7 @@ long the list is, and how often items of it were replaced. Only a replacement to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast, overload
 
@@ -289,7 +289,11 @@ class RecordList:
         return self.extend(items)
 
     def extend(self, items: Iterable[JsonValue]) -> int:
-        """Add items; how many there are then."""
+        """Add items; how many there are then.
+
+        Raises:
+            InvalidRecordError: JSON cannot hold one of them. TypeError: it is one text or one dict. Nothing was stored.
+        """
         new = self._checked(items)
 
         def act() -> int:
@@ -306,7 +310,7 @@ class RecordList:
 
         Raises:
             StaleRecordError: there are more or fewer. IndexError: there are fewer than `start`.
-            InvalidRecordError: JSON cannot hold one of them. Nothing was stored.
+            InvalidRecordError: JSON cannot hold one of them. TypeError: it is one text or one dict. Nothing was stored.
         """
         require_whole(start, "start")
         if expect is not None:
@@ -381,6 +385,8 @@ class RecordList:
 
     def _checked(self, items: Iterable[JsonValue]) -> list[tuple[JsonValue, int]]:
         """The items with their sizes, checked before anything is done."""
+        if isinstance(items, str | bytes | Mapping):  # its letters or keys would become items
+            raise TypeError(f"a list takes a list of items, not {items!r}: give [{items!r}]")
         try:
             checked = _Part(id="-", start=0, items=list(items)).items
             return [(item, _size_of(item)) for item in checked]

@@ -7,7 +7,7 @@ defaults hold.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
 from enum import Enum
 from functools import cached_property, partial
@@ -34,7 +34,7 @@ from pydantic import VERSION, BaseModel, JsonValue, SecretBytes, SecretStr, Type
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from agent_kernel.errors import InvalidRecordError, NewerRecordError, RecordError, TransitionError
-from agent_kernel.records.checks import require_plain_function, require_result, require_whole, seconds
+from agent_kernel.records.checks import require_plain_function, require_result, require_text, require_whole, seconds
 from agent_kernel.records.trees import Row
 
 __all__ = [
@@ -165,7 +165,9 @@ class Schema(Generic[M]):
         self.model: type[M] = model
         self.key = key
         self.validators = validators
-        self.collection: str = getattr(model, "collection", "") or model.__name__
+        self.collection: str = require_text(
+            getattr(model, "collection", "") or model.__name__, f"collection of {model.__name__}"
+        )
         self.version: int = getattr(model, "schema_version", 1)
         self.plane: Plane = getattr(model, "plane", "branch") if plane is None else plane
         if self.plane not in ("branch", "store"):
@@ -183,6 +185,8 @@ class Schema(Generic[M]):
     def _require_sound(self) -> None:
         """Raise for what a model cannot say of its records."""
         name = self.model.__name__
+        if "\0" in self.collection:  # which ends it in a key
+            raise ValueError(f"collection of {name} has a NUL: {self.collection!r}")
         if type(self.version) is not int or self.version < 1:
             raise ValueError(f"schema_version of {name} is 1 or more, and not {self.version!r}")
         if self.ttl_s is not None:
@@ -192,6 +196,8 @@ class Schema(Generic[M]):
         if getattr(self.model, "transitions", None) and not self.status_field:
             field = getattr(self.model, "status_field", "status")
             raise TypeError(f"{name} has transitions, and no field {field!r} that they could speak of")
+        _require_table(getattr(self.model, "transitions", None) or {}, name)
+        _require_migrations(self.model, self.version)
         for validate in self.validators:
             require_validator(validate)
 
@@ -602,7 +608,7 @@ def require_valid(collection: str, id: str, validate: Validator, value: object) 
     """Raise InvalidRecordError where a validator refuses the value: it returns False, or raises whatever it likes."""
     name = getattr(validate, "__name__", type(validate).__name__)
     try:
-        is_refused = require_result(validate(value), f"the validator {name}") is False
+        is_refused = _is_false(require_result(validate(value), f"the validator {name}"))
     except RecordError:
         raise
     except ValidationError as error:
@@ -613,12 +619,42 @@ def require_valid(collection: str, id: str, validate: Validator, value: object) 
         raise InvalidRecordError(collection, id, f"{name} refuses it")
 
 
+def _is_false(result: object) -> bool:
+    """Whether it is False, or that of numpy, which comes out of comparing its numbers."""
+    return type(result).__name__ in ("bool", "bool_") and not result
+
+
 def reason_of(error: Exception, name: str) -> str:
     """What a function of a program says of a value that it cannot take."""
     text = str(error)
     if text and isinstance(error, ValueError | TypeError | AttributeError | AssertionError):
         return text
     return f"{name} raised {type(error).__name__}" + (f": {text}" if text else "")
+
+
+def _require_table(table: object, name: str) -> None:
+    """Raise TypeError for transitions that do not list the statuses after each: of a text, each letter would be one."""
+    if not isinstance(table, Mapping):
+        raise TypeError(f"transitions of {name} are a dict, from a status to those that may follow it, not {table!r}")
+    for old, after in cast("Mapping[object, object]", table).items():
+        if isinstance(after, str | bytes) or not isinstance(after, Iterable):
+            raise TypeError(f"transitions of {name}: what follows {old!r} is a list of statuses, not {after!r}")
+
+
+def _require_migrations(model: type[BaseModel], version: int) -> None:
+    """Raise where a class has two migrations to one schema, or one to a schema that it does not have."""
+    for kind in model.__mro__:
+        found: dict[int, str] = {}
+        for name, value in vars(kind).items():
+            to = getattr(getattr(value, "__func__", value), _MIGRATES, None)
+            if not isinstance(to, int):
+                continue
+            if to in found:
+                raise TypeError(f"{kind.__name__} has two migrations to schema {to}: {found[to]} and {name}")
+            if to > version:
+                reason = f"has a migration to schema {to}, and its schema_version is {version}: raise it to {to}"
+                raise ValueError(f"{kind.__name__} {reason}")
+            found[to] = name
 
 
 def _value_of(record: object, key: str) -> object:

@@ -316,8 +316,10 @@ class State:
         if until <= now or moves != moves_then:  # a checkout rewinds what was read, however new it is
             found: _Entry | None = self._entries.get(self.place + key)
             value = _ABSENT if found is None else found.value
+            end = self._entries.end(self.place + key)
+            left_s = (end - time.time_ns()) / 1e9 if end else self._cache_s
             with self._lock:
-                self._cached[key] = (now + self._cache_s, moves, value)
+                self._cached[key] = (now + min(left_s, self._cache_s), moves, value)
         return default if value is _ABSENT else copy.deepcopy(value)
 
     def invalidate(self, key: str | None = None) -> None:

@@ -477,3 +477,13 @@ def test_a_document_is_cut_where_values_end_and_else_every_16_kb(parts: list[byt
         start = start + (16 << 10) if found is None else found.start()
         cuts.append(start)
     assert plan_cuts(document) == [*cuts, *[len(document)] * (start < len(document))]
+
+
+def test_one_item_is_not_taken_for_a_list_of_items() -> None:
+    talk = ak.open("memory:").list("talk")
+    talk.append("first")
+    for one in ("text", b"bytes", {"role": "user"}):
+        for store in (talk.extend, lambda items: talk.replace_tail(0, items)):
+            with pytest.raises(TypeError, match="a list of items"):
+                store(one)
+    assert list(talk) == ["first"]

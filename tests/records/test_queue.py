@@ -552,3 +552,13 @@ def test_a_task_that_waits_is_not_said_to_be_invalid(memory: ak.Repository) -> N
     queue.push("second", after="first", id="second")
     with pytest.raises(ak.RecordStateError, match=r"^Task 'web/second': it waits for web/first; assign it when"):
         queue.assign("second", "ada")
+
+
+@pytest.mark.parametrize("worker", [5, None, "add"])
+def test_what_cannot_be_called_takes_no_task(memory: ak.Repository, worker: Any) -> None:
+    queue = memory.queue("web")
+    queue.push("build")
+    for work in (queue.run, queue.drain, memory.agents.supervise("ada").run):
+        with pytest.raises(TypeError, match="takes a function, not"):
+            work(worker)
+    assert queue.counts().pending == 1

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, cast
@@ -878,3 +879,122 @@ def test_what_is_looked_at_as_of_a_time_ends_there_and_is_not_changed(memory: ak
         with pytest.raises(ak.StoreError, match="past moment"):
             act()
     assert [change.version for change in jobs.history("a")] == [2, 1]
+
+
+@BOTH
+def test_who_reads_names_a_user_by_text_and_none_is_not_everybody(repo: ak.Repository, model: type[ak.Record]) -> None:
+    records = repo.records(model)
+    records.put(model(id="a"), user="ada")
+    nobody = cast(str, None)
+    reads: list[Callable[[], object]] = [
+        lambda: records.get("a", user=nobody),
+        lambda: records.require("a", user=nobody),
+        lambda: records.version("a", user=nobody),
+        lambda: records.find(user=nobody),
+        lambda: list(records.ids(user=nobody)),
+        lambda: list(records.history("a", user=nobody)),
+        lambda: records.watch("*", print, user=nobody),
+    ]
+    for read in reads:
+        with pytest.raises(TypeError, match="user is text, not None"):
+            read()
+
+
+def model_of(**attributes: Any) -> type[ak.Record]:
+    fields = {"__annotations__": {"status": str}, "status": "new", "__module__": __name__}
+    return type("Made", (ak.Record,), {**fields, **attributes})
+
+
+@pytest.mark.parametrize(
+    "transitions", [{"new": "paid"}, {"new": b"paid"}, {"new": None}, {"new": 5}, ["new"], "new"], ids=repr
+)
+def test_a_table_of_transitions_lists_statuses(repo: ak.Repository, transitions: object) -> None:
+    with pytest.raises(TypeError, match="transitions of Made"):
+        repo.records(model_of(transitions=transitions))
+
+
+@pytest.mark.parametrize("collection", ["a\0b", 5, "\ud800"], ids=ascii)
+def test_the_name_of_a_collection_does_not_lead_into_another_one(repo: ak.Repository, collection: object) -> None:
+    with pytest.raises((TypeError, ValueError), match="collection of Made"):
+        repo.records(model_of(collection=collection))
+
+
+def test_each_schema_has_one_migration_to_it() -> None:
+    @ak.migration(2)
+    def one(old: dict[str, Any]) -> dict[str, Any]:
+        return old
+
+    @ak.migration(2)
+    def other(old: dict[str, Any]) -> dict[str, Any]:
+        return old
+
+    @ak.migration(3)
+    def later(old: dict[str, Any]) -> dict[str, Any]:
+        return old
+
+    repo = ak.open("memory:")
+    with pytest.raises(TypeError, match="Made has two migrations to schema 2: one and other"):
+        repo.records(model_of(schema_version=2, one=one, other=other))
+    with pytest.raises(ValueError, match="Made has a migration to schema 3, and its schema_version is 2"):
+        repo.records(model_of(schema_version=2, one=one, later=later))
+    base = model_of(schema_version=2, one=one)
+    repo.records(type("Sub", (base,), {"one": other, "__module__": __name__}))  # a class may have its own
+
+
+def test_a_validator_refuses_with_the_false_of_numpy(repo: ak.Repository) -> None:
+    numpy = pytest.importorskip("numpy")
+    notes = repo.records(Note, validators=[lambda note: numpy.int64(note.stars) >= 0])
+    notes.put(Note(id="a", stars=1))
+    with pytest.raises(ak.InvalidRecordError, match="refuses it"):
+        notes.update("a", stars=-1)
+    assert notes["a"].stars == 1
+
+
+def test_a_watcher_that_would_have_to_be_awaited_is_an_error(repo: ak.Repository) -> None:
+    async def watch(change: object) -> None:
+        raise AssertionError(change)
+
+    begin: list[Callable[[], object]] = [
+        lambda: repo.records(Note).watch("*", watch),
+        lambda: repo.state("ada").watch("*", watch),
+        lambda: repo.list("talk").watch(watch),
+    ]
+    for one in begin:
+        with pytest.raises(TypeError, match="plain function"):
+            one()
+
+
+@BOTH
+def test_what_a_transaction_reads_was_there_together(
+    repo: ak.Repository, tmp_path: Path, model: type[ak.Record]
+) -> None:
+    records = repo.records(model)
+    with repo.transaction():
+        records.put(model(id="a"))
+        records.put(model(id="b"))
+    with ak.open(tmp_path / "store") as other, ThreadPoolExecutor(1) as pool:
+
+        def change() -> None:
+            pool.submit(change_both, other, model).result()
+
+        def read_both() -> None:
+            with repo.transaction():
+                records.version("a")
+                change()
+                records.version("b")
+
+        with pytest.raises(ak.StoreUnavailableError, match="changed meanwhile: do it again"):
+            read_both()
+        with repo.transaction():
+            assert records.version("a") == records.version("b") == 2
+            change()
+            assert [record.id for record in (records["a"], records["b"])] == ["a", "b"]
+            assert records.version("a") == 2  # as it was read
+        assert records.version("a") == 3
+
+
+def change_both(repo: ak.Repository, model: type[ak.Record]) -> None:
+    records = repo.records(model)
+    with repo.transaction():
+        for id in "ab":
+            records.update(id, lambda record: record.model_copy())

@@ -1196,3 +1196,11 @@ def test_arguments_that_make_no_sense_are_refused_before_anything_is_done(repo: 
         state.watch("*", None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a pattern"):
         repo.records(ak.Record).watch(5, print)  # type: ignore[arg-type]
+
+
+def test_what_is_read_without_the_store_is_gone_when_its_time_is_over() -> None:
+    state = ak.open("memory:").state("ada", cache_s=60)
+    state.set("token", 1, ttl_s=0.2)
+    assert state.get("token") == 1
+    time.sleep(0.3)
+    assert state.get("token") is None
