@@ -93,7 +93,7 @@ def require_watcher(call: object) -> None:
 
 
 def require_plain_function(function: object, what: str) -> None:
-    """Raise TypeError if it is no function, or calling it does no work yet: it is async, or a generator."""
+    """Raise TypeError for what cannot be called, or does no work yet where it is: it is async, or a generator."""
     if not callable(function):
         raise TypeError(f"{what} takes a function, not {function!r}")
     call = getattr(function, "__call__", None)  # noqa: B004 - of an object, whose own method may be async

@@ -1,7 +1,7 @@
 """What was indexed of which sources: sources with their documents and embeddings, and how far indexing is.
 
 It lies beside all branches: a checkout does not make an indexed document one that was not. Progress is told at once and stored
-about once a second; who kills the process loses that second, and the next one goes on from there.
+about twice a second; who kills the process loses what came since, and the next one goes on from there.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class IndexProgress(Record):
 
     collection = "IndexProgress"
     plane = "store"
-    coalesce_s = 1.0
+    coalesce_s = 0.5  # with the time between two looks of a watcher, less than a second
     transitions: ClassVar[Mapping[str, Any]] = {
         "running": ("paused", "completed", "failed"),
         "paused": ("running", "failed"),

@@ -1,6 +1,6 @@
 """Sessions of speech: what is heard, what is said, and whose turn it is.
 
-A session's state changes many times a second, is told at once, and is stored about once a second. What was said for good, a
+A session's state changes many times a second, is told at once, and is stored about twice a second. What was said for good, a
 final transcript or a turn, is a record of its own, stored at once: a session can go on for hours and costs what was said.
 """
 
@@ -38,7 +38,7 @@ class SpeechRecord(Record):
 
     collection = "SpeechSession"
     plane = "store"
-    coalesce_s = 1.0
+    coalesce_s = 0.5  # with the time between two looks of a watcher, less than a second
     transitions: ClassVar[Mapping[str, Any]] = {
         "active": ("paused", "ended", "failed"),
         "paused": ("active", "ended", "failed"),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 import agent_kernel as ak
+from agent_kernel.records import collection
 from agent_kernel.records.knowledge import Indexing, IndexProgress
 from agent_kernel.records.speech import SpeechRecord
 
@@ -101,6 +102,11 @@ def test_60_updates_a_second_are_told_at_once_and_stored_together(repo: ak.Repos
     assert set(range(61)) <= set(heard)
     assert heard == sorted(heard)
     assert len(list(repo.knowledge.runs.history("docs"))) <= 10
+
+
+@pytest.mark.parametrize("model", [IndexProgress, SpeechRecord])
+def test_another_process_sees_what_waits_within_a_second(model: type[ak.Record]) -> None:
+    assert model.coalesce_s + collection._POLL_S < 0.8  # pyright: ignore[reportPrivateUsage]
 
 
 def test_progress_is_stored_while_it_goes_on(repo: ak.Repository) -> None:
