@@ -88,7 +88,7 @@ def _text_of(value: object) -> str:
 
 
 def pack_json(value: object, default: Callable[[object], object] | None = None) -> Any:
-    """A dict as JSON gives it back; as a text where UTF-8 cannot hold it (half a character). `unpack_json` takes either.
+    """A dict as JSON gives it back; anything else, and what UTF-8 cannot hold (half a character), as a text. `unpack_json` takes each.
 
     Args:
         default: as for `json.dumps`: what stands for a value that JSON does not know.
@@ -98,6 +98,8 @@ def pack_json(value: object, default: Callable[[object], object] | None = None) 
     """
     text = json.dumps(value, default=default)
     plain: Any = json.loads(text)
+    if not isinstance(plain, dict):  # a text would be taken for one of these
+        return text
     try:
         json.dumps(plain, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -106,7 +108,7 @@ def pack_json(value: object, default: Callable[[object], object] | None = None) 
 
 
 def unpack_json(packed: object) -> Any:
-    """The dict that `pack_json` was given."""
+    """What `pack_json` was given."""
     return json.loads(packed) if isinstance(packed, str) else packed
 
 

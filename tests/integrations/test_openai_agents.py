@@ -257,3 +257,14 @@ def test_a_branch_of_a_conversation_costs_little(tmp_path: Path) -> None:
             asyncio.run(session.switch_to_branch("main"))
         each = (sum(repo.stats().stored.values()) - before) / 5
     assert each < 0.05 * 200 * 2_048
+
+
+@pytest.mark.parametrize("kind", [AgentKernelSession, AdvancedAgentKernelSession])
+@pytest.mark.parametrize("item", ["text", "5", "", 5, None, [1], [{"role": "user"}], True], ids=repr)
+def test_an_item_that_is_no_dict_comes_back_and_spoils_no_conversation(kind: Any, item: Any) -> None:
+    session = kind("talk", ak.open("memory:"))
+    hello: Any = {"role": "user", "content": "hello"}
+    for one in (hello, item):
+        asyncio.run(session.add_items([one]))
+    assert asyncio.run(session.get_items()) == [hello, item]
+    assert asyncio.run(session.pop_item()) == item
