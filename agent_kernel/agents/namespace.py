@@ -103,7 +103,7 @@ class Namespace(Versioned):
         self, store: Repository | Path | str = "memory:", branch: str | None = None, author: Author | None = None
     ) -> None:
         self._main = _Main("__main__")
-        self._main.__dict__["__builtins__"] = sys.modules["builtins"]
+        self._give_builtins()
         self._lock = threading.RLock()
         self._runs = 0
         self._process = os.getpid()
@@ -134,6 +134,7 @@ class Namespace(Versioned):
             if not timeout_s > 0:
                 raise ValueError(f"timeout_s is more than 0 seconds, not {timeout_s!r}")
         with self._alone(), _as_main(self._main):
+            self._give_builtins()  # the code before may have taken them away
             self._runs += 1
             executor = self.executor
             self.session.begin_cell(code, number=self._runs)
@@ -161,6 +162,9 @@ class Namespace(Versioned):
                 seconds=result.seconds,
                 notes=report.notes if report else (),
             )
+
+    def _give_builtins(self) -> None:
+        self._main.__dict__["__builtins__"] = sys.modules["builtins"]
 
     @contextmanager
     def _alone(self) -> Generator[None]:

@@ -97,9 +97,9 @@ def pack_json(value: object, default: Callable[[object], object] | None = None) 
         TypeError, ValueError: JSON cannot hold it.
     """
     text = json.dumps(value, default=default)
-    plain: Any = json.loads(text)
-    if not isinstance(plain, dict):  # a text would be taken for one of these
+    if not text.startswith("{"):  # a text would be taken for one of these
         return text
+    plain: Any = json.loads(text)
     try:
         json.dumps(plain, ensure_ascii=False).encode()
     except UnicodeEncodeError:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from pydantic import ConfigDict, JsonValue
 
 from agent_kernel.errors import InvalidRecordError
-from agent_kernel.records.checks import not_negative
+from agent_kernel.records.checks import not_negative, require_plain_function, require_result, require_text
 from agent_kernel.records.collection import exactly, is_in_transaction, together
 from agent_kernel.records.schema import Record
 from agent_kernel.records.trees import decode_row
@@ -78,6 +78,8 @@ class Memory:
         self._id = f"{state.place}{name}"
         self._windows = state.records_of(_Window)
         self._count: Callable[[str], int] = functools.partial(_checked, count_tokens or _about)
+        if summarise is not None:
+            require_plain_function(summarise, "a memory")
         self._summarise = summarise
 
     def __len__(self) -> int:
@@ -181,7 +183,8 @@ class Memory:
             return
         first = window.first + len(dropped)
         try:
-            summary = str(summarise(window.summary, copy.deepcopy(dropped)))
+            made = require_result(summarise(window.summary, copy.deepcopy(dropped)), "a memory")
+            summary = require_text(made, "a summary")
         except Exception:  # of the function, which is not ours
             logger.exception("a conversation could not be summarised")
             return

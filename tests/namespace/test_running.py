@@ -347,3 +347,10 @@ def test_a_timeout_is_more_than_0_seconds(timeout_s: Any) -> None:
 def test_code_is_text() -> None:
     with Namespace() as ns, pytest.raises(TypeError, match="code is text"):
         ns.run(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("code", ["__builtins__ = {}", "del __builtins__", "__builtins__ = None", "globals().clear()"])
+def test_code_that_takes_the_builtins_away_takes_them_from_its_own_run_alone(ns: Namespace, code: str) -> None:
+    ns.run(code)
+    ran = ns.run("import os\nprint(len([__name__]))")
+    assert (ran.output, ran.error, ran.status) == ("1\n", None, "ok")

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -1204,3 +1205,31 @@ def test_what_is_read_without_the_store_is_gone_when_its_time_is_over() -> None:
     assert state.get("token") == 1
     time.sleep(0.3)
     assert state.get("token") is None
+
+
+async def _awaited(summary: str, messages: object) -> str:
+    raise AssertionError((summary, messages))
+
+
+def test_a_summary_is_text_and_nothing_else_stands_for_messages() -> None:
+    state = ak.open("memory:").state("ada")
+
+    def count(text: str) -> int:
+        return len(text.split())
+
+    refused: list[Any] = [_awaited, "text"]
+    for function in refused:
+        with pytest.raises(TypeError, match="a memory takes a"):
+            state.memory(5, count_tokens=count, summarise=function)
+    made: list[Any] = [None, 5, _awaited("", [])]
+    for result in made:
+        memory = state.memory(5, name="talk", count_tokens=count, summarise=partial(_returned, result))
+        memory.clear()
+        memory.add("user", "one two three")
+        memory.add("user", "four five six")
+        assert [message["content"] for message in memory.messages()] == ["four five six"]
+        assert len(memory) == 2
+
+
+def _returned(result: Any, *_: object) -> Any:
+    return result
