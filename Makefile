@@ -30,7 +30,7 @@ ifndef INSTALLED
 .NOTPARALLEL:
 endif
 .DELETE_ON_ERROR:
-.PHONY: help demo lab test widgets e2e test-slow test-oldest test-integrations test-matrix lint format types mypy pyright tsc docs bench check clean
+.PHONY: help demo lab test bytecode widgets e2e test-slow test-oldest test-integrations test-matrix lint format types mypy pyright tsc docs bench check clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -43,6 +43,9 @@ lab: $(VENV)/.lab  ## open the tour in JupyterLab
 
 test: $(VENV)/.test $(NODE_TESTS)  ## the tests (slow ones and those in a browser left out), doctests and the examples in the docs
 	$(RUN) -m pytest -n $(JOBS) --ignore=tests/e2e
+
+bytecode: $(VENV)/.test
+	@found=$$($(RUN) -m pytest --collect-only -qq --ignore=tests/e2e) || { echo "$$found"; exit 1; }
 
 widgets: $(VENV)/.test tsc  ## only the tests of the panels' JavaScript and its types, in node
 	$(RUN) -m pytest tests/widgets
@@ -106,11 +109,11 @@ docs: $(VENV)/.docs  ## build the docs into site/, strictly
 bench: $(VENV)/.demo $(VENV)/.test $(VENV)/.e2e  ## the benchmarks, with the machine recorded beside the results
 	$(RUN) -m benchmarks
 
-# Tests in a browser wait half of their time, so others run beside them. The tests come last, so that their summary is the last
-# thing to read.
+# Tests in a browser wait half of their time, so others run beside them, and the bytecode of all tests is made once: each process
+# that runs them would make it. The tests come last, so that their summary is the last thing to read.
 check: $(VENV)/.check $(NODE_TESTS)  ## all of the above but lab, bench and the slow tests; CI runs exactly this
 	$(MAKE) -j 2 --output-sync=target INSTALLED=1 lint types docs demo
-	$(MAKE) -j 2 --output-sync=target INSTALLED=1 test-integrations e2e
+	$(MAKE) -j 3 --output-sync=target INSTALLED=1 test-integrations e2e bytecode
 	$(MAKE) INSTALLED=1 test
 
 clean:  ## remove .venv and everything that was built
