@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, ParamS
 import msgspec
 
 from agent_kernel.errors import RecordError, RecordNotFoundError, RecordStateError, StoreUnavailableError
-from agent_kernel.records.checks import not_negative, seconds
+from agent_kernel.records.checks import not_negative, require_text, seconds
 from agent_kernel.records.collection import Records, together
 from agent_kernel.records.documents import as_document, is_alive, is_plain, new_id, now_s, this_process
 from agent_kernel.records.schema import Record
@@ -300,7 +300,7 @@ class Tool(Generic[P, R]):
         defer: bool = False,
         state: object = None,
     ) -> None:
-        self.name = name or getattr(function, "__name__", type(function).__name__)
+        self.name = require_text(name, "a tool's name") or getattr(function, "__name__", type(function).__name__)
         if "/" in self.name or "\0" in self.name or len(self.name.encode()) > _MOST_NAME:
             raise ValueError(f"a tool has a name of at most {_MOST_NAME} bytes, without /, and not {self.name!r}")
         for duration, what in ((cache, "cache"), (backoff, "backoff"), (timeout_s, "timeout_s")):
@@ -310,7 +310,10 @@ class Tool(Generic[P, R]):
         self._tools = tools
         self._options = _Options(cache, retries, backoff, timeout_s, defer)
         self._state = state
-        self.is_async = inspect.iscoroutinefunction(function)
+        forms = (function, getattr(function, "__call__", None))  # noqa: B004 - of an object its own method counts
+        if any(inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one) for one in forms):
+            raise TypeError(f"{self.name} yields: a tool returns its whole result, for example a list")
+        self.is_async = any(map(inspect.iscoroutinefunction, forms))
         functools.update_wrapper(self, function)
         self.__name__ = self.name
         self._whole = inspect.signature(function)

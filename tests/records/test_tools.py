@@ -8,9 +8,9 @@ import itertools
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -498,3 +498,34 @@ def test_what_a_tool_returns_of_a_state_with_a_secret_is_not_recorded_in_plain_t
     assert [(run.status, run.result) for run in runs] == [("completed", None)] * 2
     assert "not recorded: the state of the tool has a secret" in runs[0].note
     assert b"4111-1111" not in (tmp_path / "store" / "data.mdb").read_bytes()
+
+
+def test_a_function_that_yields_is_no_tool(memory: ak.Repository) -> None:
+    """Its call was recorded as completed before any of its work was done."""
+
+    def lines() -> Iterator[str]:
+        yield "one"
+
+    async def parts() -> AsyncIterator[str]:
+        yield "one"
+
+    for function in (lines, parts):
+        with pytest.raises(TypeError, match=f"{function.__name__} yields: a tool returns its whole result"):
+            memory.tool(function)
+    assert list(memory.tools.records.find()) == []
+
+
+def test_an_object_whose_call_is_async_is_a_tool_to_await(memory: ak.Repository) -> None:
+    class Double:
+        async def __call__(self, number: int) -> int:
+            return 2 * number
+
+    double: Any = memory.tool(name="double")(Double())
+    assert asyncio.run(double(21)) == 42
+    (run,) = memory.tools.records.find()
+    assert (run.status, run.result) == ("completed", 42)
+
+
+def test_a_tool_s_name_is_a_text(memory: ak.Repository) -> None:
+    with pytest.raises(TypeError, match="a tool's name is text"):
+        memory.tool(**cast("Any", {"name": 5}))(len)
