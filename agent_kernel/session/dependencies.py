@@ -356,6 +356,7 @@ class Closure:
             used |= group.globals_used
             used.update(class_entry(uid) for uid in group.classes)
             used.update(self._find_holders(group.held_ids))
+            used.update(name for other in self.tracking.find_lookers(group.held_memory) for name in other.members)
             for token in group.holders:
                 used |= self.tracking.handed.get(token, frozenset())
             if group.holders:

@@ -47,6 +47,7 @@ class AliasGrouping:
         known = -1
         while known != len(self._dumps.by_name):  # settling dumps long containers, which have to be walked in turn
             known = len(self._dumps.by_name)
+            self._dump_newly_savable()
             self._dump_newly_held()
             self._pair_long_ones()
             self._walk_segments()
@@ -65,6 +66,20 @@ class AliasGrouping:
             is_there = tracking.groups.get(group.members[0]) is group
             if is_there and tracking.may_share(group, fresh):
                 self._dump_members(group)
+
+    def _dump_newly_savable(self) -> None:
+        """Other names for an object that can be saved from now on: what is not saved of a value is nothing that it reaches."""
+        tracking = self._dumps.tracking
+        gone: set[str] = set()
+        for name, compared in list(self._dumps.by_name.items()):
+            group = tracking.groups.get(name)
+            if group is not None and group.save_failures:
+                gone.update(failure.token for failure in group.save_failures)
+                gone -= compared.dumped.dump.save_failures.keys()
+        if gone:
+            for group in list(tracking):
+                if any(failure.token in gone for failure in group.save_failures):
+                    self._dump_members(group)
 
     def _dump_newly_held(self) -> None:
         """What has come to be held by an object that cannot be saved is stored anew, so that it can be set back in place."""

@@ -573,7 +573,7 @@ class Tracking:
             self.moved[id(group)] = group, join_reaches([moved, Reach(ids, memory)])
 
     def _note_holdings(self, group: Group) -> None:
-        if group.held_ids and group.holders:
+        if (group.held_ids or group.held_memory) and group.holders:
             self._holding_parts[id(group)] = group
         else:
             self._holding_parts.pop(id(group), None)
@@ -599,6 +599,16 @@ class Tracking:
         if holdings.memory:
             groups |= {id(group): group for group in self if group.reach.memory and holdings.find_shared(group.reach)}
         return list(groups.values())
+
+    def find_lookers(self, memory: AbstractSet[tuple[int, int]]) -> Iterable[Group]:
+        """Groups that look at some of this memory."""
+        if not memory:
+            return ()
+        from agent_kernel.values.aliases import Reach
+        from agent_kernel.values.dump import MemoryUse
+
+        self._memory.rebuild(self)
+        return self._memory.find_overlapping(Reach(memory=[MemoryUse(None, "cpu", low, high) for low, high in memory]))
 
     @property
     def holding_parts(self) -> list[Group]:

@@ -83,11 +83,16 @@ _MOST_READ = 1 << 26
 _LAY_MEMORY_OPEN = frozenset({("_ctypes", "_CData"), ("mmap", "mmap"), ("builtins", "memoryview")})
 
 
-def _memory_digest(value: Any, bases: tuple[type, ...]) -> bytes:
-    """Covers the bytes of what ctypes makes, of a map of a file, and of a view; where that is safe to read."""
-    if _LAY_MEMORY_OPEN.isdisjoint(map(_type_name, bases)) or any(
+def _lays_memory_open(bases: tuple[type, ...]) -> bool:
+    """Whether it is what ctypes makes, a map of a file or a view, and says by none of the notebook's code where that lies."""
+    return not _LAY_MEMORY_OPEN.isdisjoint(map(_type_name, bases)) and not any(
         "__buffer__" in class_dict(base) for base in bases if _package(base) == "__main__"
-    ):
+    )
+
+
+def _memory_digest(value: Any, bases: tuple[type, ...]) -> bytes:
+    """Covers the bytes that a value lays open, where that is safe to read."""
+    if not _lays_memory_open(bases):
         return b""
     try:
         with memoryview(value) as view:
@@ -188,12 +193,12 @@ _SURROUNDINGS = _RUNS_CELLS | {"agent_kernel", "zmq", "tornado", "traitlets", "c
 
 
 def find_holdings(value: object, namespace: dict[str, object]) -> Holdings:
-    """Find what code the object may run, and what it may change, as far as the collector knows what lies in it.
+    """Find what code the object may run, and what it may change: its own memory, and what the collector knows to lie in it.
 
     At most `MOST_HOLDINGS` objects are looked at, the nearest first. Modules, classes, frames of others and what runs the
     cells are not entered.
     """
-    holdings = Holdings()
+    holdings = Holdings(memory=set(memory_of(value)))
     level = _below(value, namespace, holdings)
     seen = {id(value), id(namespace)}
     while level and len(seen) < MOST_HOLDINGS:
@@ -554,7 +559,7 @@ def _find_nothing(_: Any, __: dict[str, object], ___: int) -> list[object]:
 
 
 def memory_of(value: Any) -> list[tuple[int, int]]:
-    """The addresses of the memory that an array, a tensor or a buffer of Arrow looks at."""
+    """The addresses of the memory that an array, a tensor, a buffer of Arrow, a map of a file or what ctypes makes looks at."""
     if _is_array(type(value)):
         from agent_kernel.values.reducers.arrays import bounds
 
@@ -564,9 +569,25 @@ def memory_of(value: Any) -> list[tuple[int, int]]:
         ranges = [(storage.data_ptr(), storage.data_ptr() + storage.nbytes())]
     elif _is_kind(type(value), "pyarrow", "Buffer"):
         ranges = [(value.address, value.address + value.size)]
+    elif _lays_memory_open(_bases(type(value))):
+        ranges = _ranges_of_buffer(value)
     else:
         ranges = []
     return [(low, high) for low, high in ranges if low < high]
+
+
+def _ranges_of_buffer(value: Any) -> list[tuple[int, int]]:
+    """Where a buffer lies, if numpy is loaded: it tells, and what else may look at the same memory is mostly its own."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not hasattr(numpy, "frombuffer") or looks_at_address(value):
+        return []
+    from agent_kernel.values.reducers.arrays import bounds
+
+    try:
+        with memoryview(value) as view, view.cast("B") if view.contiguous else view as data:
+            return [bounds(numpy.asarray(data))] if data.nbytes else []
+    except (BufferError, ValueError, TypeError):  # closed, or without memory
+        return []
 
 
 def _is_kind(kind: type, module: str, name: str) -> bool:
