@@ -290,6 +290,7 @@ class Built(msgspec.Struct):
     contents: list[tuple[object, Any]] = msgspec.field(default_factory=list["tuple[object, Any]"])
     registers: list[object] = msgspec.field(default_factory=list[object])
     pinned: dict[str, object] = msgspec.field(default_factory=dict[str, object])
+    kept_live: dict[str, bytes] = msgspec.field(default_factory=dict[str, bytes])  # as of the loader
     set_back: set[int] = msgspec.field(default_factory=set[int])  # ids of the live objects that `contents` go into
 
 
@@ -325,7 +326,7 @@ def build(
         groups = [read_group(repo, plan, members, entries, at_hand, is_plain=is_plain) for members, entries in planned]
         loaded = loader.load(groups)
     built = Built(classes=loader.new_classes, contents=loader.contents, registers=loader.registers)
-    built.set_back, built.pinned = loader.held_ids, loader.pinned_anew
+    built.set_back, built.pinned, built.kept_live = loader.held_ids, loader.pinned_anew, loader.kept_live
     for (members, entries), found in zip(planned, loaded, strict=True):
         if not isinstance(found, Failure):
             built.values |= zip(members, found, strict=True)

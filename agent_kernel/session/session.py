@@ -832,10 +832,16 @@ class Session(Committing):
             if saved and saved.commit and saved.changed
             else []
         )
+        separated = self.workspace.find_separated(loaded)
         notes += [
             f"{f'{names} and {holder}' if names else f'parts of {holder}'} no longer share objects: "
             "these cannot be restored in place"
-            for holder, names in self.workspace.find_separated(loaded)
+            for holder, names in separated
+        ]
+        notes += [
+            f"{names} ({kind}) stays as it is now, not as it was then: it cannot be saved"
+            for names, kind in self.workspace.find_unlike_then(loaded)
+            if names not in dict(separated)  # one line for a holder is enough
         ]
         threads = self.workspace.find_running_threads()
         if threads and loaded.values:

@@ -73,7 +73,7 @@ class Workspace(Detector):
         groups = loading.make_placeholders(self.repo, built.failed, commits, classes) if built.failed else []
         parted = self._find_parted(plan, built) if names is None else {}
         made = plan, built.values, built.classes, tuple(groups), stay, built.contents, built.registers
-        return Loaded(*made, parted, built.pinned)
+        return Loaded(*made, parted, built.pinned, built.kept_live)
 
     def _find_parted(self, plan: Plan, built: Built) -> dict[str, Holdings]:
         """By variable the objects that it shared with what stays alive, and that are not set back in place."""
@@ -121,6 +121,24 @@ class Workspace(Detector):
                         list_for_person(sorted(others)) if others else "",
                     )
                 )
+        return sorted(found)
+
+    def find_unlike_then(self, loaded: Loaded) -> list[tuple[str, str]]:
+        """The variables with an object that cannot be saved and is not as it was in the state that was loaded, and its type."""
+        from agent_kernel.values.groups import decode_layout, failures_of
+        from agent_kernel.values.surface import surface_digest
+
+        unlike = {
+            token
+            for token, surface in loaded.kept_live.items()
+            if surface and (value := self.living.live_object(token)) is not None and surface_digest(value) != surface
+        }
+        found: set[tuple[str, str]] = set()
+        for name, manifest in loaded.plan.manifests.items() if unlike else ():
+            failures = [one for one in failures_of(decode_layout(manifest.layout)) if one.token in unlike]
+            known = {(failure.type, failure.reason, failure.remedy) for failure in failures}
+            told = {(one.name, one.type) for one in manifest.unsaved if (one.type, one.reason, one.remedy) in known}
+            found |= told or {(list_for_person([name]), failure.type) for failure in failures}
         return sorted(found)
 
     def _leaves_nothing(self, plan: Plan, failed: Iterable[LoadFailure]) -> bool:
@@ -341,6 +359,7 @@ class Loaded(msgspec.Struct, frozen=True):
     registers: Sequence[object] = ()  # of modules, in which classes that are made anew may stand
     parted: Mapping[str, Holdings] = {}  # by variable, what others replace and something still holds
     pinned: Mapping[str, object] = {}  # by token, what takes the place of an object that nothing holds any more
+    kept_live: Mapping[str, bytes] = {}  # by token, what told of the content of objects that stay as they are
 
     def set_back(self) -> None:
         """Give what the person's own modules hold the content that it had."""

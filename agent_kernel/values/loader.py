@@ -109,6 +109,7 @@ class Loader:
         self._sets_back = sets_back
         self._sets_pinned = sets_back and sets_pinned
         self.pinned_anew: dict[str, object] = {}  # by token, in the place of objects that nothing holds any more
+        self.kept_live: dict[str, bytes] = {}  # by token, what told of the content of objects that stay as they are
         self.held_ids: set[int] = set()  # of the live objects into which something goes back
         self._lent: dict[str, object] = {}
         self._guard = Guard(namespace)
@@ -329,9 +330,10 @@ class Loader:
                 self._making = before
         return self.classes[uid]
 
-    def live(self, token: str) -> object:
+    def live(self, token: str, surface: bytes = b"") -> object:
         alive = self._live.live_object(token)
         if alive is not None:
+            self.kept_live[token] = surface
             return alive
         return self._live.placeholder(
             token, self._save_failures.get(token) or SaveFailure(token, "object", "it could not be saved")

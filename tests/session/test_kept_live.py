@@ -636,3 +636,34 @@ def test_what_functions_of_a_database_hold_stays_shared(kind: str, place: str, t
         nb.run("part += [2, 3]")
         assert nb.look("c.execute('select f()').fetchone()") == (3,)
         nb.look("c.close()")
+
+
+_STAY = {
+    "a library's object": ("import threading\nx = threading.Event()", "x.set()", "x.is_set()"),
+    "a part of an instance": (
+        "import threading\nclass A: pass\nx = A(); x.event = threading.Event(); x.n = 1",
+        "x.event.set(); x.n = 2",
+        "x.event.is_set()",
+    ),
+    "a map of memory": ("import mmap\nx = mmap.mmap(-1, 4)", "x[0] = 5", "x[0] == 5"),
+}
+
+
+@pytest.mark.parametrize("kind", _STAY)
+def test_what_stays_though_it_was_another_then_is_told(kind: str) -> None:
+    made, change, changed = _STAY[kind]
+    with Notebook() as nb:
+        first = nb.run(made)
+        second = nb.run(change)
+        type_name = first.unsaved[0].type
+        told = f"x ({type_name}) stays as it is now, not as it was then: it cannot be saved"
+        assert nb.checkout(first).notes == (told,)
+        assert nb.look(changed)
+        assert nb.checkout(second).notes == ()  # as which it stayed
+
+
+def test_what_stays_and_goes_on_as_it_was_is_not_told() -> None:
+    with Notebook() as nb:
+        first = nb.run("import threading\nx = [threading.Event()]")
+        nb.run("x.append(1)")
+        assert nb.checkout(first).notes == ()

@@ -169,7 +169,7 @@ def all_slots_state(made: Any, state: State) -> None:
 
 def live(token: str, surface: bytes = b"") -> object:
     """An object that could not be saved: the one still alive in this process, or a placeholder that raises."""
-    return current().live(token)
+    return current().live(token, surface)
 
 
 def pinned(token: str, kind: type | None, make: Callable[..., object], *arguments: Any) -> object:
