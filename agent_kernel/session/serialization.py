@@ -11,7 +11,7 @@ import time
 import weakref
 from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -378,7 +378,12 @@ def _set_back_among(
 
     if not pins or any(map(is_class_entry, members)):
         return {}
-    level: list[Any] = list(dump.roots)
+    # A method is looked up in its object, whatever that holds by then.
+    owners = {id(one.__self__) for one in dump.instances if type(one) is BuiltinFunctionType}
+    roots = cast("list[tuple[object, ...]]", dump.roots)
+    level: list[Any] = [
+        root for root in roots if type(root) is not tuple or len(root) != 1 or id(root[0]) not in owners
+    ]
     taken = set(ids_of(level))
     while level:
         fresh = {id(one): one for one in cast("list[object]", referents(level)) if id(type(one)) in _TAKEN_IDS}

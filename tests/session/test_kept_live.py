@@ -667,3 +667,23 @@ def test_what_stays_and_goes_on_as_it_was_is_not_told() -> None:
         first = nb.run("import threading\nx = [threading.Event()]")
         nb.run("x.append(1)")
         assert nb.checkout(first).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("way", "method"),
+    [
+        ("part.append", "way"),
+        ("functools.partial(part.append, 9)", "way.func"),
+        ("{'x': part.append}", "way['x']"),
+        ("[part.append, part.pop, part]", "way[1]"),
+    ],
+)
+def test_a_method_of_what_is_held_does_not_keep_it_from_being_set_back(way: str, method: str) -> None:
+    with Notebook() as nb:
+        first = nb.run(f"import functools, queue\npart = [1]; q = queue.Queue(); q.put(part); way = {way}")
+        second = nb.run("part.append(2)")
+        assert nb.checkout(first).notes == ()
+        assert nb.look("part is q.queue[0] and part == [1]")
+        assert nb.look(f"{method}.__self__ is part")
+        assert nb.checkout(second).notes == ()
+        assert nb.look("part is q.queue[0] and part == [1, 2]")
