@@ -22,7 +22,7 @@ from agent_kernel.session.tracking import LEAST_COST_S, NO_OWN, Group, Roots, Tr
 from agent_kernel.values import CLASS_PREFIX, class_entry, references
 from agent_kernel.values.aliases import BYTE_OWNERS, Reach, find, ids_of_items, join_reaches, root_below, root_of
 from agent_kernel.values.dump import Dump, LiveNames
-from agent_kernel.values.groups import Dumped, Layout, dump_group, dump_plain, is_same, plain_stream, reach_of
+from agent_kernel.values.groups import Dumped, Layout, are_same, dump_group, dump_plain, is_same, plain_stream, reach_of
 from agent_kernel.values.introspection import ATOM_IDS, ids_of, referents
 from agent_kernel.values.pickler import FOREIGN, explain, leads_to, type_name
 from agent_kernel.values.reducers import dispatch_table
@@ -580,15 +580,18 @@ class Dumps:
         return True
 
     def _is_same(self, group: Group, members: Mapping[str, object]) -> bool:
-        """Whether this is a container of atoms, a plain function or class with what was saved: then it is not dumped."""
-        if len(members) > 1:
+        """Whether these are containers of atoms, plain functions or classes as they were saved: then they are not dumped."""
+        if len(members) > 1 and not group.digest:
             return False
         busy = time.thread_time() if group.digest else 0.0
-        ((name, value),) = members.items()
-        if group.digest:
-            same = is_same(name, value, group.digest, self.living, self.namespace)
+        if len(members) > 1:
+            same = are_same(members, group.digest, self.living, self.namespace)
         else:
-            same = self._is_short_and_same(group, value)
+            ((name, value),) = members.items()
+            if group.digest:
+                same = is_same(name, value, group.digest, self.living, self.namespace)
+            else:
+                same = self._is_short_and_same(group, value)
         if not same:
             return False
         seconds = time.thread_time() - busy if group.digest else 0.0

@@ -19,6 +19,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from xxhash import xxh3_128
 
 from agent_kernel.values import CLASS_PREFIX, atoms, references, segments
 from agent_kernel.values.aliases import (
@@ -194,22 +195,16 @@ def _dump_members(
     named: Collection[int],
     options: dict[str, Any],
 ) -> Dumped:
-    if len(members) == 1:
-        ((name, value),) = members.items()
-        # First: what is changed from here on, the next look finds.
-        digest = _digest_of_code(name, value, names, namespace)
-        if digest:
-            made = _dump_naming(members, names, namespace, named=named, **options)
-            # Of what is there only for now, or was changed on the way, nothing is remembered.
-            if not (
-                made.dump.save_failures
-                or made.dump.held_ids
-                or made.dump.holders
-                or made.dump.named
-                or made.reach.memory
-            ):
-                made.digest = digest
-            return _note_used(made, members, namespace)
+    # First: what is changed from here on, the next look finds.
+    digest = _digest_of_members(members, names, namespace)
+    if digest:
+        made = _dump_naming(members, names, namespace, named=named, **options)
+        # Of what is there only for now, or was changed on the way, nothing is remembered.
+        if not (
+            made.dump.save_failures or made.dump.held_ids or made.dump.holders or made.dump.named or made.reach.memory
+        ):
+            made.digest = digest
+        return _note_used(made, members, namespace)
     with contextlib.suppress(NamespaceMetError):
         return _note_used(_dump_naming(members, names, namespace, named=named, **options), members, namespace)
     # Not while the error is handled: its frames hold what was dumped, and holders are counted.
@@ -425,6 +420,42 @@ def is_same(name: str, value: object, digest: bytes, names: LiveNames, namespace
     if type(value) is types.FunctionType or type(value) is type:
         return _digest_of_code(name, value, names, namespace) == digest
     return _is_alone(value, namespace) and atoms.digest_of(value) == digest
+
+
+def are_same(members: Mapping[str, object], digest: bytes, names: LiveNames, namespace: dict[str, object]) -> bool:
+    """The same of several members, one of which is a long container of atoms that the others hold."""
+    references.look()
+    return _digest_of_members(members, names, namespace) == digest
+
+
+def _digest_of_members(members: Mapping[str, object], names: LiveNames, namespace: dict[str, object]) -> bytes:
+    """Covers what is saved of one plain function or class, or of a long container and functions that have it as a default.
+
+    Empty for anything else. Such a function is called by most cells, and the container may have a million words.
+    """
+    if len(members) == 1:
+        ((name, value),) = members.items()
+        return _digest_of_code(name, value, names, namespace)
+    kinds = {id(type(value)) for value in members.values()}
+    if not kinds <= _DIGESTED_IDS or not any(map(atoms.is_long, members.values())):
+        return b""
+    from agent_kernel.values.reducers.code import digest_of_function
+
+    ids = set(ids_of(members.values()))
+    whole = xxh3_128()
+    for name, value in members.items():
+        if isinstance(value, types.FunctionType):
+            digest = digest_of_function(value, namespace, ids)
+        else:
+            digest = atoms.digest_of(value) if _is_alone(value, namespace) else b""
+        if not digest:
+            return b""
+        whole.update(f"{name}\0{id(value)}\0".encode() + digest)
+    return whole.digest()
+
+
+# By id: hashing a type runs its metaclass.
+_DIGESTED_IDS = frozenset(map(id, (list, tuple, set, dict, types.FunctionType)))
 
 
 def _digest_of_code(name: str, value: Any, names: LiveNames, namespace: dict[str, object]) -> bytes:

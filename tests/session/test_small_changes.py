@@ -155,6 +155,72 @@ def test_unchanged_functions_and_classes_are_not_dumped_again(monkeypatch: pytes
         assert [names for names in dumped if names[0].startswith(CLASS_PREFIX)]
 
 
+WORDS = """
+WORDS = {str(number) for number in range(12_000)}
+PREFIXES = [number for number in range(12_000)]
+
+def find(word: str, words=WORDS, *more) -> bool:
+    return word in words
+
+def count(words=WORDS, prefixes=PREFIXES, n=1):
+    return len(words) + len(prefixes)
+"""
+CHANGES_OF_WORDS = {
+    "WORDS.add('a')": {"WORDS"},
+    "WORDS.remove('a')": {"WORDS"},
+    "find.__defaults__[0].add('b')": {"WORDS"},
+    "PREFIXES[5] = 5.0": {"PREFIXES"},
+    "PREFIXES.reverse()": {"PREFIXES"},
+    "count.__defaults__ = (WORDS, PREFIXES, True)": {"count"},
+    "count.__defaults__ = (PREFIXES, WORDS, True)": {"count"},
+    "count.__defaults__ = (WORDS, [1], 1)": {"count"},
+    "count.__defaults__[1].append(2)": {"count"},
+    "count.__defaults__ = (WORDS, PREFIXES, 1)": {"count"},
+    "find.__annotations__['return'] = int": {"find"},
+    "find.__annotations__['return'] = [int]": {"find"},
+    "find.__annotations__['return'].append(1)": {"find"},
+    "find.__annotations__ = {}": {"find"},
+    "find.__code__ = (lambda word, words, *more: word not in words).__code__": {"find"},
+    "find.x = 1": {"find"},
+    "del find.x": {"find"},
+    "find.__kwdefaults__ = {'n': []}": {"find"},
+    "PREFIXES = list(PREFIXES)": {"PREFIXES"},
+    "PREFIXES.append(1)": {"PREFIXES"},
+    "count.__defaults__[1].append(2) # the old one": {"count"},
+    "WORDS.clear()": {"WORDS"},
+}
+
+
+@pytest.mark.parametrize("looks", [False, True])
+def test_each_change_of_functions_and_of_the_long_containers_that_are_their_defaults_is_reported(looks: bool) -> None:
+    with Notebook() as nb:
+        nb.run(WORDS)
+        for change, names in CHANGES_OF_WORDS.items():
+            if looks:
+                assert not nb.run("find, count, WORDS, PREFIXES;").changed, change
+            assert names <= {one.name for one in nb.run(change).changed}, change
+            assert not nb.run("find, count, WORDS, PREFIXES;").changed, change
+
+
+def test_functions_with_long_containers_as_defaults_are_not_dumped_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    dumped: list[list[str]] = []
+
+    def count(members: Any, *arguments: Any, **options: Any) -> Any:
+        dumped.append(list(members))
+        return dump_group(members, *arguments, **options)
+
+    with Notebook() as nb:
+        made = nb.run(WORDS)
+        monkeypatch.setattr(serialization, "dump_group", count)
+        nb.run("find('7'), count(), len(WORDS);")
+        assert not dumped
+        nb.run("WORDS.add('a'); find('7')")
+        assert dumped
+        nb.checkout(made)
+        assert nb.look("find.__defaults__[0] is count.__defaults__[0] is WORDS") is True
+        assert nb.look("find('a')") is False
+
+
 def test_an_ensemble_that_is_read_is_dumped_once_and_none_of_its_models_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("sklearn")
     dumped: list[list[str]] = []

@@ -28,7 +28,7 @@ import types
 import typing
 import uuid
 import weakref
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -408,10 +408,16 @@ def reduce_function(pickler: Pickler, function: types.FunctionType) -> Any:
     return restore.function, made, state, None, None, setter
 
 
-def digest_of_function(function: types.FunctionType, namespace: dict[str, object]) -> bytes:
+def digest_of_function(
+    function: types.FunctionType, namespace: dict[str, object], members: Collection[int] = ()
+) -> bytes:
     """Covers all that is saved of a plain function of the notebook's; empty for any other.
 
-    Plain is one without a closure, annotations or attributes, whose defaults cannot change, and whose death nobody awaits.
+    Plain is one without a closure or attributes, annotated with builtin types alone, whose defaults cannot change, and whose
+    death nobody awaits.
+
+    Args:
+        members: ids of what the function is saved together with: as a default, which of them it is counts.
     """
     attributes, defaults = function.__dict__, function.__defaults__
     if function.__globals__ is not namespace or function.__closure__ is not None or type(attributes) is not dict:
@@ -419,15 +425,37 @@ def digest_of_function(function: types.FunctionType, namespace: dict[str, object
     if getattr(function, "__type_params__", ()):  # from Python 3.12 on
         return b""
     # One that something else holds, too, may be saved with that, whatever is in it.
-    if attributes or sys.getrefcount(attributes) > OWN_HOLDS + 1 or function.__kwdefaults__ or function.__annotations__:
+    if attributes or sys.getrefcount(attributes) > OWN_HOLDS + 1 or function.__kwdefaults__:
+        return b""
+    annotations = function.__annotations__
+    if annotations and (sys.getrefcount(annotations) > OWN_HOLDS + 1 or not _are_plain_annotations(annotations)):
         return b""
     texts = function.__name__, function.__qualname__, function.__module__, function.__doc__
-    if type(defaults) not in (tuple, type(None)) or not holds_only_atoms((*texts, *(defaults or ()))):
+    if type(defaults) not in (tuple, type(None)):
+        return b""
+    places = tuple(id(value) if id(value) in members else 0 for value in defaults or ())
+    others = tuple(value for value, place in zip(defaults or (), places, strict=True) if not place)
+    if not holds_only_atoms((*texts, *others)):
         return b""
     if weakref.getweakrefcount(function) and find_death_callbacks(function, namespace):
         return b""
     definition, _ = define(function.__code__, namespace)
-    return xxh3_128_digest(pickle.dumps((id(function), id(attributes), bytes(definition), *texts, defaults)))
+    noted = (id(function), id(attributes), bytes(definition), *texts, None if defaults is None else others, places)
+    kinds = (id(annotations), *((name, id(kind)) for name, kind in annotations.items())) if annotations else ()
+    return xxh3_128_digest(pickle.dumps((*noted, *kinds)))
+
+
+def _are_plain_annotations(annotations: object) -> bool:
+    """Whether all annotations are builtin types, which no one can change."""
+    if type(annotations) is not dict or not holds_only_atoms(tuple(annotations)):
+        return False
+    return all(id(kind) in _BUILTIN_TYPE_IDS for kind in annotations.values())
+
+
+# By id: hashing a type runs its metaclass.
+_BUILTIN_TYPE_IDS = frozenset(
+    id(kind) for kind in (*vars(builtins).values(), None) if kind is None or type(kind) is type
+)
 
 
 def holds_only_atoms(items: tuple[object, ...]) -> bool:
