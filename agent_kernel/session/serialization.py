@@ -581,7 +581,7 @@ class Dumps:
 
     def _is_same(self, group: Group, members: Mapping[str, object]) -> bool:
         """Whether these are containers of atoms, plain functions or classes as they were saved: then they are not dumped."""
-        if len(members) > 1 and not group.digest:
+        if len(members) > 1 and (not group.digest or group.reach.deferred):
             return False
         busy = time.thread_time() if group.digest else 0.0
         if len(members) > 1:

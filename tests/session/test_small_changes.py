@@ -219,6 +219,14 @@ def test_functions_with_long_containers_as_defaults_are_not_dumped_again(monkeyp
         nb.checkout(made)
         assert nb.look("find.__defaults__[0] is count.__defaults__[0] is WORDS") is True
         assert nb.look("find('a')") is False
+        nb.run("found = find('a'), count()")
+        dumped.clear()
+        nb.run("found = find('a'), count()")
+        assert dumped in ([], [["found"]])
+        nb.run("part = [WORDS]")  # and what shares with them is found
+        nb.run("part[0].add('c')")
+        nb.checkout("HEAD~1")
+        assert nb.look("part[0] is WORDS is find.__defaults__[0]") is True
 
 
 def test_an_ensemble_that_is_read_is_dumped_once_and_none_of_its_models_alone(monkeypatch: pytest.MonkeyPatch) -> None:
