@@ -11,6 +11,7 @@ lock, a generator's frame) counts as equal where its type is, and `uncompared` n
 from __future__ import annotations
 
 import copy
+import datetime
 import functools
 import hashlib
 import inspect
@@ -25,6 +26,7 @@ from collections import ChainMap, deque
 from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import PurePath
 from typing import Any, ClassVar
 
 from xxhash import xxh3_128_intdigest
@@ -35,6 +37,8 @@ _UNCOMPARED = "(uncompared)"
 _OWN = {"In", "Out", "exit", "quit", "get_ipython", "open"}
 _ATOMS = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented))
 _EXACT = frozenset(_ATOMS)
+# Nobody can change these, so which of two equal ones it is shows nowhere, and no commit says it.
+_UNCHANGING = (types.GenericAlias, types.UnionType, datetime.date, datetime.timedelta, PurePath)
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 _PACKAGES = [sysconfig.get_path(name) for name in ("purelib", "platlib")]
 _PACKAGE_FOLDERS = tuple({*_PACKAGES, *map(os.path.realpath, _PACKAGES)})
@@ -118,7 +122,7 @@ def _pairs(found: Mapping[str, str], excused: Collection[str]) -> set[str]:
 def _sharing(users: Mapping[str, Any]) -> list[str]:
     groups: dict[int, list[str]] = {}
     for name, value in users.items():
-        if not isinstance(value, (*_ATOMS, tuple, type, types.ModuleType)):
+        if not isinstance(value, (*_ATOMS, *_UNCHANGING, tuple, type, types.ModuleType)):
             groups.setdefault(id(value), []).append(name)
     found = ["=".join(sorted(names)) for names in groups.values() if len(names) > 1]
     arrays = [(name, value) for name, value in users.items() if type(value).__name__ == "ndarray"]

@@ -9,6 +9,7 @@ import pickle
 import threading
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
+from datetime import date
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -259,6 +260,15 @@ def test_what_a_library_holds_under_a_name_is_compared_by_that_name() -> None:
 def test_a_fingerprint_says_what_it_cannot_compare() -> None:
     found = fingerprints({"both": [1, threading.Lock()], "lines": (line for line in "ab"), "sure": {1: 2}}, set())
     assert uncompared(found) == ["both: _thread.lock", "lines: builtins.generator"]
+
+
+def test_which_of_two_equal_types_or_dates_a_name_has_does_not_count() -> None:
+    point, day = tuple[int, ...], date(2026, 1, 1)
+    was = fingerprints({"a": point, "b": point, "c": day, "d": day}, set())
+    now = fingerprints({"a": tuple[int, ...], "b": tuple[int, ...], "c": day, "d": date(2026, 1, 1)}, set())
+    other = fingerprints({"a": point, "b": tuple[str, ...], "c": day, "d": date(2026, 1, 2)}, set())
+    assert differences(was, now) == []
+    assert differences(was, other) == ["b", "d"]
 
 
 def test_what_is_excused_does_not_count_and_neither_does_what_it_shares() -> None:
