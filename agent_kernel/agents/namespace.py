@@ -33,7 +33,7 @@ from agent_kernel.session.versioned import Versioned, report_for_programs, text_
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:
-    from agent_kernel.repository import Author
+    from agent_kernel.repository import Author, ObjectId
     from agent_kernel.session.operations import Report
     from agent_kernel.session.snapshot import Repository
 
@@ -192,11 +192,11 @@ class Namespace(Versioned):
         with self._alone(), _as_main(self._main):
             return super().commit(message)
 
-    def checkout(self, rev: str | None = None, *, partial: bool = False) -> Report:
+    def checkout(self, rev: str | ObjectId | None = None, *, partial: bool = False) -> Report:
         with self._alone(), _as_main(self._main):
             return super().checkout(rev, partial=partial)
 
-    def rollback(self, rev: str, *, partial: bool = False) -> Report:
+    def rollback(self, rev: str | ObjectId, *, partial: bool = False) -> Report:
         with self._alone(), _as_main(self._main):
             return super().rollback(rev, partial=partial)
 

@@ -73,6 +73,19 @@ def hex_of(id: ObjectId) -> str:
     return id[:-1].hex()
 
 
+def revision_text(rev: str | ObjectId) -> str:
+    """A revision as text: the id of a commit, as `history` and reports have it, is its digits.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if isinstance(rev, str):
+        return rev
+    if isinstance(rev, bytes) and len(rev) == ID_SIZE:
+        return hex_of(rev)
+    raise TypeError(f"a revision is text, such as 'HEAD~1', or the id of a commit, not {rev!r}")
+
+
 def short(id: ObjectId, n: int = 8) -> str:
     """The first digits, enough to tell commits apart by eye."""
     return id.hex()[:n]

@@ -27,6 +27,7 @@ from agent_kernel.repository.commits import (
     decode_manifest,
     encode,
     preview_id,
+    revision_text,
 )
 from agent_kernel.repository.objects import Objects, Presence, Writer
 from agent_kernel.repository.refs import (
@@ -132,18 +133,18 @@ class Repository:
         """The commit of this id; raises DamagedObjectError if it is not there."""
         return self.history.commit(id)
 
-    def resolve(self, text: str, session: str = "") -> ObjectId:
+    def resolve(self, rev: str | ObjectId, session: str = "") -> ObjectId:
         """The commit that a revision names; raises RefNotFoundError or AmbiguousRefError."""
         from agent_kernel.repository.revisions import resolve
 
         self._settle()
-        return resolve(self, text, session)
+        return resolve(self, revision_text(rev), session)
 
-    def branch_meant(self, text: str, session: str = "") -> str | None:
+    def branch_meant(self, rev: str | ObjectId, session: str = "") -> str | None:
         """The branch that a revision names as a whole (`main`, `HEAD`, `@{-1}`); None: a commit, or nothing."""
         from agent_kernel.repository.revisions import branch_meant
 
-        return branch_meant(self, text, session)
+        return branch_meant(self, revision_text(rev), session)
 
     def _id_of(self, rev: str | ObjectId) -> ObjectId:
         return self.resolve(rev) if isinstance(rev, str) else rev

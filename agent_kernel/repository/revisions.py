@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _REVISION = re.compile(r"(?P<base>(?:(?!@\{)[^~^:])*)(?P<rest>.*)", re.DOTALL)
 _SUFFIX = re.compile(r"@\{(?P<ago>-?\d+)\}|~(?P<up>\d*)|\^(?P<parent>\d*)")
 _LEFT = re.compile(r"(?:HEAD|@)?@\{-(?P<ago>[1-9]\d*)\}")
-_DIGITS = re.compile(r"[0-9a-fA-F]{4,64}")
+_DIGITS = re.compile(rf"([0-9a-fA-F]{{4,64}})(?:(?<=[0-9a-fA-F]{{64}}){ALGORITHM.hex()})?")  # an id may end so
 _CELL = re.compile(r"\[(?P<number>\d{1,9})\]")
 _SHOWN = 50
 
@@ -146,9 +146,10 @@ def _ref(repo: Repository, name: str) -> ObjectId | None:
 
 
 def _by_digits(repo: Repository, digits: str) -> ObjectId | None:
-    if not _DIGITS.fullmatch(digits):
+    match = _DIGITS.fullmatch(digits)
+    if match is None:
         return None
-    digits = digits.lower()
+    digits = match[1].lower()
     whole = Kind.COMMIT + bytes.fromhex(digits[: len(digits) // 2 * 2])
     found = [hex_of(ObjectId(key[1:])) for key in repo.pointers.keys(whole, limit=1000)]
     fits = [id for id in found if id.startswith(digits)]

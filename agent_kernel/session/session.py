@@ -13,6 +13,7 @@ import msgspec
 from agent_kernel.errors import LoadError, MergeConflictError, NameNotFoundError, NothingToUndoError, RefNotFoundError
 from agent_kernel.quiet import uninterrupted
 from agent_kernel.repository import NO_CHAT, Change, Commit, Head, ObjectId, Tree, Unsaved, hex_of, short
+from agent_kernel.repository.commits import revision_text
 from agent_kernel.session import library_state, trust
 from agent_kernel.session.committing import Committing, moves_head
 from agent_kernel.session.history import Draft, changes_between, commit_in_message, commit_in_undo, title
@@ -51,7 +52,7 @@ class Session(Committing):
     @moves_head
     def checkout(
         self,
-        rev: str | None = None,
+        rev: str | ObjectId | None = None,
         names: Sequence[str] = (),
         *,
         keep_random: bool = False,
@@ -72,6 +73,7 @@ class Session(Committing):
             LoadError, DamagedObjectError, UntrustedStoreError, SessionClosedError: nothing was changed.
         """
         self._require_open()
+        rev = None if rev is None else revision_text(rev)
         if only and (names or rev is None):
             raise ValueError("only goes with a commit, and without names")
         if only and rev is not None:
@@ -150,12 +152,15 @@ class Session(Committing):
         return Report(self.head, self._head_commit(), self.branch)
 
     @moves_head
-    def rollback(self, rev: str, *, keep_random: bool = False, partial: bool = False, only: Only = "") -> Report:
+    def rollback(
+        self, rev: str | ObjectId, *, keep_random: bool = False, partial: bool = False, only: Only = ""
+    ) -> Report:
         """Make a new commit that equals an older one; what came between stays in the history.
 
         `partial`, `only` and what it raises: as for `checkout`.
         """
         self._require_open()
+        rev = revision_text(rev)
         target = self._resolve(rev)
         draft = Draft(
             kind="rollback", author=self.author, message=f"roll back{_SAID[only]} to {self._name_commit(target, rev)}"
@@ -370,7 +375,7 @@ class Session(Committing):
     @moves_head
     def merge(
         self,
-        rev: str,
+        rev: str | ObjectId,
         *,
         ours: Collection[str] = (),
         theirs: Collection[str] = (),
@@ -404,6 +409,7 @@ class Session(Committing):
         """
         from agent_kernel.session.merge import Choices
 
+        rev = revision_text(rev)
         choices = Choices(frozenset(ours), frozenset(theirs), resolvers or {}, partial, fast_forward, since)
         draft = self._within_step(Draft(kind="merge", author=self.author, message=message or f"merge {rev}"))
         can_be_asked_again = since is None and not resolvers and fast_forward
@@ -494,7 +500,7 @@ class Session(Committing):
     @moves_head
     def cherry_pick(
         self,
-        rev: str,
+        rev: str | ObjectId,
         *,
         ours: Collection[str] = (),
         theirs: Collection[str] = (),
@@ -519,6 +525,7 @@ class Session(Committing):
         from agent_kernel.session.merge import Choices
 
         self._require_open()
+        rev = revision_text(rev)
         picked = self._resolve(rev)
         self._save_uncommitted()
         began = time.perf_counter()

@@ -275,7 +275,7 @@ class Repository(repository.Repository):
             flush(self)
         super().close()
 
-    def at(self, rev: str = "HEAD") -> Snapshot:
+    def at(self, rev: str | ObjectId = "HEAD") -> Snapshot:
         """The variables at a commit, each loaded when it is asked for.
 
         Raises:

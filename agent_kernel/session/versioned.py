@@ -118,7 +118,7 @@ class Versioned(Live):
         """Save what changed since the last commit, however it changed."""
         return report_for_programs(self.session.commit(message, full=True))
 
-    def checkout(self, rev: str | None = None, *, partial: bool = False) -> Report:
+    def checkout(self, rev: str | ObjectId | None = None, *, partial: bool = False) -> Report:
         """Load the state at a commit; without one, the branch's last.
 
         Args:
@@ -126,7 +126,7 @@ class Versioned(Live):
         """
         return report_for_programs(self.session.checkout(rev, partial=partial))
 
-    def rollback(self, rev: str, *, partial: bool = False) -> Report:
+    def rollback(self, rev: str | ObjectId, *, partial: bool = False) -> Report:
         """Commit the state that an older commit had. `partial`: as for `checkout`."""
         return report_for_programs(self.session.rollback(rev, partial=partial))
 
@@ -138,7 +138,7 @@ class Versioned(Live):
         """Do again what was undone. `partial`: as for `checkout`."""
         return report_for_programs(self.session.redo(partial=partial))
 
-    def at(self, rev: str = "HEAD") -> Snapshot:
+    def at(self, rev: str | ObjectId = "HEAD") -> Snapshot:
         """A past state to look at."""
         return self.repo.at(rev) if rev != "HEAD" or self.session.head is None else self.repo.at(self._head_hex())
 
@@ -151,7 +151,7 @@ class Versioned(Live):
         """The commits that led here, newest first."""
         return [] if self.session.head is None else list(self.repo.log(self.session.head, limit=limit))
 
-    def diff(self, old: str = "HEAD~1", new: str = "HEAD") -> list[NameDiff]:
+    def diff(self, old: str | ObjectId = "HEAD~1", new: str | ObjectId = "HEAD") -> list[NameDiff]:
         """Which keys differ between two commits; by default what the last commit changed."""
         return self.repo.diff(self.repo.resolve(old, self.session.id), self.repo.resolve(new, self.session.id))
 
