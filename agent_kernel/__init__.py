@@ -99,6 +99,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import TaskInterruptedError as TaskInterruptedError
     from agent_kernel.errors import TaskPendingError as TaskPendingError
     from agent_kernel.errors import TooLargeError as TooLargeError
+    from agent_kernel.errors import TransactionConflictError as TransactionConflictError
     from agent_kernel.errors import TransitionError as TransitionError
     from agent_kernel.errors import UnknownPriceError as UnknownPriceError
     from agent_kernel.errors import UnmergedBranchError as UnmergedBranchError
@@ -204,6 +205,7 @@ __all__ = [
     "TaskInterruptedError",
     "TaskPendingError",
     "TooLargeError",
+    "TransactionConflictError",
     "TransitionError",
     "Turn",
     "UnknownPriceError",

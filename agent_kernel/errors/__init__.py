@@ -261,6 +261,15 @@ class StoreUnavailableError(StoreError):
         return f"{self.url} cannot be used: {self.reason}"
 
 
+class TransactionConflictError(StoreUnavailableError):
+    """Somebody else changed records that a transaction read. Nothing was stored: run the transaction again."""
+
+    reason: str = "somebody else changed records that it read"
+
+    def __str__(self) -> str:
+        return f"the transaction stored nothing: {self.reason}; run it again"
+
+
 class StoreReadOnlyError(StoreUnavailableError):
     """The store's files or folder cannot be written."""
 

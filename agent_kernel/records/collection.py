@@ -32,7 +32,7 @@ from agent_kernel.errors import (
     RecordNotFoundError,
     SealedRecordError,
     StaleRecordError,
-    StoreUnavailableError,
+    TransactionConflictError,
 )
 from agent_kernel.quiet import uncollected
 from agent_kernel.records.checks import not_negative, require_text, require_watcher, seconds
@@ -234,7 +234,7 @@ class Records(Mapping[str, M]):
             ValueError: the model has no such field, a field never has that value, or the limit is no number of records.
         """
         if limit is not None and (type(limit) is not int or limit < 0):
-            raise ValueError(f"limit is a number of records, and not {limit!r}")
+            raise ValueError(f"limit is 0 or more, not {limit!r}")
         require_text(pattern, "a pattern")
         require_text(user, "user")
         _require_search(where, order)
@@ -942,7 +942,7 @@ class _SnapshotEdit(Edit):
 
     @contextmanager
     def together_with(self, new: Collection[str] = ()) -> Generator[None]:
-        """Raise StoreUnavailableError if what was read before was changed until the block has read more: `new`, or a scan."""
+        """Raise TransactionConflictError if what was read before was changed until the block has read more: `new`, or a scan."""
         before = self._line.mark()
         yield
         if self._line.mark() == self._mark:
@@ -955,9 +955,8 @@ class _SnapshotEdit(Edit):
         self._mark = before
 
 
-def _outdated(line: Line) -> StoreUnavailableError:
-    reason = "records that the transaction read were changed meanwhile: do it again"
-    return StoreUnavailableError(line.repo.store.url, reason)
+def _outdated(line: Line) -> TransactionConflictError:
+    return TransactionConflictError(line.repo.store.url)
 
 
 class _Transaction:
@@ -1073,8 +1072,8 @@ def transaction(repo: Repository, message: str = "") -> Generator[None]:
     """See `Repository.transaction`.
 
     Raises:
-        StoreUnavailableError: somebody else changed one of the records that were read in it, which raises where the next one is
-            read, or at its end. Nothing was stored; do it again.
+        TransactionConflictError: somebody else changed one of the records that were read in it, which raises where the next one is
+            read, or at its end. Nothing was stored; run it again.
     """
     require_text(message, "message")
     within = _current()

@@ -161,7 +161,7 @@ class Schema(Generic[M]):
         plane: Plane | None = None,
     ) -> None:
         if not isinstance(model, type) or not issubclass(model, BaseModel):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"records have a pydantic model, not {model!r}")
+            raise TypeError(f"repo.records takes a pydantic model, not {model!r}")
         self.model: type[M] = model
         self.key = key
         self.validators = validators

@@ -73,7 +73,7 @@ def hex_of(id: ObjectId) -> str:
     return id[:-1].hex()
 
 
-def revision_text(rev: str | ObjectId) -> str:
+def revision_text(rev: object) -> str:
     """A revision as text: the id of a commit, as `history` and reports have it, is its digits.
 
     Raises:
@@ -82,7 +82,7 @@ def revision_text(rev: str | ObjectId) -> str:
     if isinstance(rev, str):
         return rev
     if isinstance(rev, bytes) and len(rev) == ID_SIZE:
-        return hex_of(rev)
+        return hex_of(ObjectId(rev))
     raise TypeError(f"a revision is text, such as 'HEAD~1', or the id of a commit, not {rev!r}")
 
 

@@ -619,7 +619,12 @@ class Redaction:
 
 REASONS: Final = ("newest", "HEAD", "tagged", "young", "named")
 _SPEAKING: Final = frozenset({"undo", "redo", "rollback", "records"})
-_BY_ITSELF: Final = ("changes that no cell had committed yet", "forget ", "merge ")
+_BY_ITSELF: Final = (
+    "changes that no cell had committed yet",
+    "changes that were not committed yet",
+    "forget ",
+    "merge ",
+)
 
 
 @dataclass(frozen=True)

@@ -794,7 +794,7 @@ class Committing:
     def _save_uncommitted(self) -> Report | None:
         """Commit what is not committed yet, having looked at everything: nothing may be replaced unseen."""
         report = self._commit(
-            self._own_draft("changes that no cell had committed yet"),
+            self._own_draft(f"changes that {'no cell had' if self.runs_cells else 'were not'} committed yet"),
             self._cell.source if self._cell is not None else "",
             everything=True,
             only_changes=True,

@@ -134,7 +134,7 @@ def test_a_transaction_notices_a_record_that_came_while_it_counted(memory: ak.Re
             _in_thread(lambda: records.put(model(id="other")))
             records.put(model(id=f"after-{many}"))
 
-    with pytest.raises(ak.StoreUnavailableError, match="do it again"):
+    with pytest.raises(ak.TransactionConflictError, match="run it again"):
         count()
     assert list(records) == ["other"]
 

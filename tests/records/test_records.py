@@ -290,7 +290,7 @@ def test_a_transaction_notices_that_what_it_read_first_was_changed_meanwhile(rep
             other.join()
             notes.put(Note(id="b", stars=stars))
 
-    with pytest.raises(ak.StoreUnavailableError, match="changed meanwhile"):
+    with pytest.raises(ak.TransactionConflictError, match="somebody else changed records that it read"):
         copy()
     assert dict(notes) == {"a": Note(id="a", stars=2)}
 
@@ -763,7 +763,7 @@ def test_a_transaction_that_read_what_has_changed_since_stores_nothing(repo: ak.
                 meanwhile.join()
                 jobs.update("b", done=9)
 
-        with pytest.raises(ak.StoreUnavailableError, match="do it again"):
+        with pytest.raises(ak.TransactionConflictError, match="run it again"):
             do()
     assert jobs["b"].done == 0
 
@@ -983,7 +983,9 @@ def test_what_a_transaction_reads_was_there_together(
                 change()
                 records.version("b")
 
-        with pytest.raises(ak.StoreUnavailableError, match="changed meanwhile: do it again"):
+        with pytest.raises(
+            ak.TransactionConflictError, match="somebody else changed records that it read; run it again"
+        ):
             read_both()
         with repo.transaction():
             assert records.version("a") == records.version("b") == 2
