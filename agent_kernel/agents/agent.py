@@ -77,7 +77,11 @@ class Agent:
         context: str = "values",
         model_settings: Mapping[str, object] | None = None,
     ) -> None:
+        if not isinstance(cast("object", name), str):
+            raise TypeError(f"an agent's name is text, not {name!r}")
         check_ref_name(name)
+        if not isinstance(cast("object", limits), Limits | None):
+            raise TypeError(f"limits= takes ak.Limits(…), not {limits!r}")
         if approve and approve not in MODES:
             raise ValueError(f"approve is one of {', '.join(MODES)}, not {approve!r}")
         check_model(model)
@@ -136,6 +140,8 @@ class Agent:
             TaskInterruptedError: a person stopped it as it had just begun; `reopen().resume()` goes on.
             RuntimeError: code of a step begins it on another thread than the step's own.
         """
+        if not isinstance(cast("object", task), str):
+            raise TypeError(f"a task is text, not {task!r}")
         parent = parent_executor(f"{self.name} is an agent")
         if parent is not None:
             return start_within_step(parent, self, task, returns, inputs or {}, options)

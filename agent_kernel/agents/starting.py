@@ -282,6 +282,10 @@ def open_context(state: State) -> ExecutionContext:
         return ExecutionContext(state)
     if isinstance(cast("object", state), MissingNotebook):
         raise NotBoundError
+    from agent_kernel.session import Session
+
+    if not isinstance(cast("object", state), Session):
+        raise TypeError(f"state= takes a Versioned, a Live, a dict, a session or None, not {state!r}")
     return ExecutionContext(state.namespace, state)
 
 

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -204,3 +205,25 @@ def test_a_negative_usage_subtracts_nothing() -> None:
     run = failed(ak.Limits(tokens=1_000), *turns, *["x = 1"] * 5)
     assert run.outcome.limit == "tokens"
     assert (run.usage.tokens, run.usage.cost) == (1_200, 2.0)
+
+
+ANY: Any = ak  # whose parameters take anything
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda: ANY.Agent(5), "an agent's name is text, not 5"),
+        (lambda: ANY.Agent(limits={"steps": 1}), r"limits= takes ak.Limits\(…\), not {'steps': 1}"),
+        (lambda: ANY.Limits(steps="5"), "steps must be a number, not '5'"),
+        (lambda: ANY.Agent(model="scripted:hello")(5), "a task is text, not 5"),
+        (
+            lambda: ANY.Agent(model="scripted:hello")("Count", state="folder"),
+            "state= takes a Versioned, a Live, a dict, a session or None, not 'folder'",
+        ),
+        (lambda: ANY.ScriptedModel("task.success(1)"), r"a script is a list of answers: \['task.success\(1\)'\]"),
+    ],
+)
+def test_what_an_agent_cannot_take_is_named(wrong: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        wrong()

@@ -199,6 +199,8 @@ class ScriptedModel:
     is_free = True
 
     def __init__(self, turns: Sequence[Scripted], name: str = "script") -> None:
+        if isinstance(turns, str):
+            raise TypeError(f"a script is a list of answers: [{turns!r}]")
         self.turns = tuple(Turn(turn) if isinstance(turn, str) else turn for turn in turns)
         self.name = f"scripted:{name}"
 
