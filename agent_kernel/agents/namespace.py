@@ -186,6 +186,15 @@ class Namespace(Versioned):
             raise NameNotFoundError(name, "HEAD", close_names(name, list(self)))
         return messages.value_text(previews.make_preview(self._namespace[name], name), "values")
 
+    def code(self, rev: str | ObjectId = "HEAD") -> str:
+        """The code of the run whose commit this is; empty where no run made it.
+
+        Raises:
+            RefNotFoundError, AmbiguousRefError: there is no such commit, or several.
+        """
+        cell = self.repo.show(self.repo.resolve(rev, self.session.id)).cell
+        return "" if cell is None else cell.source
+
     # -- as for any state with a history, where what is loaded finds these variables as `__main__`
 
     def commit(self, message: str = "") -> Report:

@@ -42,9 +42,10 @@ reads one answer a line from standard output. The first line says what came back
   {"id": 3, "checkout": "REF"}                 load the variables of a commit; true: the branch's last
   {"id": 4, "rollback": "REF"}                 make a new commit that equals an older one
   {"id": 5, "show": "NAME"}  {"names": true}   one variable in a line; all names
-  {"id": 6, "history": 10}                     the last commits, newest first
-  {"id": 7, "diff": ["REF", "REF"]}            what differs; true: what the last commit changed
-  {"id": 8, "close": true}                     end, as the end of the input does
+  {"id": 6, "code": "REF"}                     the code of the run that made a commit
+  {"id": 7, "history": 10}                     the last commits, newest first
+  {"id": 8, "diff": ["REF", "REF"]}            what differs; true: what the last commit changed
+  {"id": 9, "close": true}                     end, as the end of the input does
 
 An answer has the id of its request and "ok"; where that is false, "error" is a text. A SIGINT interrupts the code that runs,
 and a SIGTERM ends the worker, after the answer of the code that it interrupts.
@@ -254,6 +255,7 @@ _VERBS: Final[Mapping[str, Callable[[Namespace, dict[str, object]], Answer]]] = 
         namespace, namespace.rollback(_text(request, "rollback"), partial=True)
     ),
     "show": lambda namespace, request: {"text": namespace.show(_text(request, "show"))},
+    "code": lambda namespace, request: {"code": namespace.code(_text(request, "code"))},
     "names": lambda namespace, request: {"names": sorted(namespace)},
     "history": _history,
     "diff": _diff,

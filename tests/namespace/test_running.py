@@ -73,6 +73,22 @@ def test_what_stopped_the_code_is_none_of_its_traceback(ns: Namespace) -> None:
         assert "agent_kernel" not in error
 
 
+def test_the_code_that_brings_a_lost_value_back_is_there(tmp_path: Path) -> None:
+    """An agent is told to run the code of a commit again: it can ask for that code."""
+    with Namespace(tmp_path / "store") as ns:
+        ran = ns.run("rows = [1, 2]\nstream = (row for row in rows)")
+        assert ran.commit is not None
+    with Namespace(tmp_path / "store") as ns:
+        assert f"run the code of {ran.commit[:8]}" in ns.came_back
+        ns.run(ns.code(ran.commit[:8]))
+        assert list(cast("Iterator[int]", ns["stream"])) == [1, 2]
+        ns["x"] = 1
+        ns.commit("by hand")
+        assert ns.code() == ""
+        with pytest.raises(RefNotFoundError):
+            ns.code("nothing")
+
+
 def test_undo_redo_checkout_and_rollback_move_the_variables(ns: Namespace) -> None:
     first = ns.run("steps = ['look']").commit
     ns.run("steps.append('act')")

@@ -80,6 +80,7 @@ def test_undo_redo_checkout_rollback_show_history_and_diff(worker: Worker) -> No
     assert worker.ask(undo=True)["changed"] == {"steps": "changed"}
     assert worker.ask(redo=True)["ok"]
     assert worker.ask(show="steps")["text"] == "list of 2 str, ['look', 'act']"
+    assert worker.ask(code=first[:8])["code"] == "steps = ['look']"
     assert worker.ask(diff=[first, "HEAD"])["diff"] == {"steps": "changed"}
     assert worker.ask(checkout=first)["branch"] is None
     assert worker.ask(checkout="main")["branch"] == "main"
