@@ -2,7 +2,8 @@
 
 `@repo.tool` makes a `Tool` of a function. Each call is a record beside all branches, stored at once whatever becomes of a
 transaction around it, so neither a checkout nor an error forgets a call that was paid for, and statistics are computed from these records as they are asked for. Arguments and results that JSON does not hold
-are recorded as text, and such a call is not cached.
+are recorded as text, and such a call is not cached. A result is cached under the arguments and what the function does: one that
+changed computes anew.
 
 A function with a parameter `agent_state` is given a state (see `State`), of which no model is told: that of the call, of the tool, or
 of all tools. What it returned for one state is not cached for another, and a call is tried again with the state that it had.
@@ -20,6 +21,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from types import BuiltinFunctionType, CellType, CodeType, EllipsisType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, ParamSpec, TypeAlias, TypeVar, cast, overload
 
 import msgspec
@@ -47,7 +49,10 @@ _MOST_NAME: Final = 100
 _ALL: Final = 1_000_000_000
 _ARGUMENTS: Final = "arguments recorded as text"
 _WAITING: Final = "\0waiting\0"
-_OF_STATE: Final = "#"  # stands before what tells the state in the id of a cached result
+_NOT_ARGUMENTS: Final = "#"  # stands before what tells the code, and then the state, in the id of a cached result
+_DEEPEST: Final = 50
+_MOST_ITEMS: Final = 10_000
+_KINDS: Final = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE
 
 
 class ToolRun(Record):
@@ -220,10 +225,10 @@ class Tools:
     # -- cached results
 
     def invalidate(self, tool: str, args: Mapping[str, object] | None = None) -> int:
-        """Forget what a tool returned, or what it returned for these arguments and any state; how many results."""
+        """Forget what a tool returned, or what it returned for these arguments; of any code and state. How many results."""
         known = self._known.get(tool)
         wanted = None if args is None else known.key_of(args) if known is not None else _key_of(tool, args)
-        found = [id for id in self.cache if _is_of(id, tool) and wanted in (None, id.partition(_OF_STATE)[0])]
+        found = [id for id in self.cache if _is_of(id, tool) and wanted in (None, id.partition(_NOT_ARGUMENTS)[0])]
         return sum(self.cache.delete(id) for id in found)
 
     def clear_expired(self) -> int:
@@ -310,6 +315,7 @@ class Tool(Generic[P, R]):
         self._tools = tools
         self._options = _Options(cache, retries, backoff, timeout_s, defer)
         self._state = state
+        self._code = _digest(_form(function, {}))[:20] if cache else ""
         forms = (function, getattr(function, "__call__", None))  # noqa: B004 - of an object its own method counts
         if any(inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one) for one in forms):
             raise TypeError(f"{self.name} yields: a tool returns its whole result, for example a list")
@@ -356,14 +362,14 @@ class Tool(Generic[P, R]):
         return self._start(cast("dict[str, Any]", run.arguments), run, state)
 
     def key_of(self, arguments: Mapping[str, object]) -> str:
-        """What the result for these arguments is cached under; of a tool that takes a state, how that begins."""
+        """How the ids of the results begin that are cached for these arguments, of any code and state."""
         bound_arguments = self.__signature__.bind(**arguments)
         bound_arguments.apply_defaults()
         return _key_of(self.name, self._as_lists(bound_arguments.arguments))
 
     def _start(self, arguments: Mapping[str, Any], run: ToolRun | None, state: object = None) -> object:
         found = self._state_for(state) if self.takes_state else None
-        call = _Call(self._tools, self.name, self._options, self._as_lists(arguments), run, found)
+        call = _Call(self._tools, self.name, self._options, self._code, self._as_lists(arguments), run, found)
         work = functools.partial(self._apply, arguments, found)
         return self._run_async(call, work) if self.is_async else self._run(call, work)
 
@@ -424,7 +430,14 @@ class _Call:
     """One call as it is recorded, from looking into the cache to its end."""
 
     def __init__(
-        self, tools: Tools, name: str, options: _Options, arguments: dict[str, Any], run: ToolRun | None, state: object
+        self,
+        tools: Tools,
+        name: str,
+        options: _Options,
+        code: str,
+        arguments: dict[str, Any],
+        run: ToolRun | None,
+        state: object,
     ) -> None:
         self._tools = tools
         self._options = options
@@ -432,7 +445,8 @@ class _Call:
         address = _address_of(state)
         self._is_secret = _is_sealed(state)
         self._is_plain = is_plain(arguments) and (bool(address) or is_plain(state))
-        self._key = "" if not self._is_plain else _key_of(name, arguments, _branch_of(state) + address or state)
+        whose = _branch_of(state) + address or state
+        self._key = "" if not self._is_plain else _key_of(name, arguments, code, whose)
         self.result: object = None
         texts = [one for one, value in arguments.items() if not is_plain(value)]
         self._is_recorded = run is not None
@@ -619,13 +633,73 @@ def _branch_of(state: object) -> str:
     return next((f"{one.branch}\0" for one in list(SESSIONS) if one.pending is line), "")
 
 
-def _key_of(tool: str, arguments: Mapping[str, Any], state: object = None) -> str:
-    key = f"{tool}/{_digest(arguments)[:40]}"
-    return key if state is None else f"{key}{_OF_STATE}{_digest(state)[:20]}"
+def _key_of(tool: str, arguments: Mapping[str, Any], code: str = "", state: object = None) -> str:
+    parts = [f"{tool}/{_digest(arguments)[:40]}"]
+    parts += [code] if code else []
+    parts += [] if state is None else [_digest(state)[:20]]
+    return _NOT_ARGUMENTS.join(parts)
 
 
 def _digest(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
+
+
+def _form(value: object, seen: dict[int, tuple[int, object]], depth: int = 0) -> object:
+    """What tells a function from others, as JSON holds it: what it does, and the plain data and functions that it has from around it.
+
+    The lines and the file where it stands do not count, and of any other object only the type does: its text may be another in the
+    next process.
+    """
+    kind: type[Any] = type(value)
+    if kind in _SIMPLE:
+        return [kind.__name__, ascii(value)]
+    if id(value) in seen:
+        return ["again", seen[id(value)][0]]
+    if depth > _DEEPEST:
+        return _name_of(kind)
+    seen[id(value)] = len(seen), value  # which stays, so that no other object gets its id
+    return [kind.__name__, *_parts_of(value, lambda one: _form(one, seen, depth + 1))]
+
+
+def _parts_of(value: Any, form: Callable[[object], object]) -> list[object]:
+    kind: Any = type(value)
+    if kind in (list, tuple, dict, set, frozenset):
+        if len(value) > _MOST_ITEMS:
+            return [len(value)]
+        items: list[object] = [form(one) for one in (value.items() if kind is dict else value)]
+        return sorted(items, key=json.dumps) if kind in (set, frozenset) else items
+    if kind is CodeType:
+        names = [*value.co_names, "", *value.co_varnames]
+        counts = [value.co_argcount, value.co_posonlyargcount, value.co_kwonlyargcount, value.co_flags & _KINDS]
+        return [value.co_code.hex(), value.co_exceptiontable.hex(), names, counts, form(value.co_consts)]
+    if kind is FunctionType:
+        around = [_content_of(cell) for cell in value.__closure__ or ()]
+        return [form(one) for one in (value.__code__, value.__defaults__, value.__kwdefaults__, around)]
+    if kind is MethodType:
+        return [form(value.__func__), form(value.__self__)]
+    if kind is functools.partial:
+        return [form(value.func), form(value.args), form(value.keywords)]
+    if isinstance(value, type | BuiltinFunctionType):
+        return _name_of(value)
+    own: Mapping[str, object] = getattr(value, "__dict__", {})
+    if "__wrapped__" in own:  # of a tool, or of functools.lru_cache
+        return [form(own["__wrapped__"])]
+    called = getattr(kind, "__call__", None)  # noqa: B004 - what its class says is wanted
+    return [*_name_of(kind), form(called) if type(called) is FunctionType else ""]
+
+
+def _content_of(cell: CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # what stands there comes later, as the function's own name does
+        return ...
+
+
+def _name_of(kind: Any) -> list[object]:
+    return [str(kind.__module__), str(kind.__qualname__)]
+
+
+_SIMPLE: Final = frozenset((str, bytes, int, float, complex, bool, type(None), EllipsisType))
 
 
 def _tool_of(id: str) -> str:

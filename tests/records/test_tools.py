@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import itertools
+import operator
+import os
 import subprocess
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -134,6 +137,90 @@ def test_equal_arguments_have_the_cached_result(memory: ak.Repository) -> None:
     assert len(calls) == 3
     assert memory.tools.invalidate("look_up") == 2
     assert memory.tools.hits("look_up") == 0
+
+
+def test_a_function_that_changed_computes_anew(memory: ak.Repository) -> None:
+    """AAF-12: the key of a cached result is also the function's code: the cell was run again with another one."""
+
+    def make(source: str, **names: object) -> Callable[..., Any]:
+        namespace = dict(names)
+        exec(compile(source, f"<cell {len(source)}>", "exec"), namespace)
+        return memory.tool(cache=60)(cast("Any", namespace["f"]))
+
+    assert make("def f(n): return n + 1")(1) == 2
+    assert make("def f(n): return n + 2")(1) == 3
+    assert make("def f(n): return n.real")(1) == make("def f(n): return n.imag")(1) + 1  # other names, the same steps
+    assert make("def f(n):\n def g(): return n * 2\n return g()")(1) == 2  # nested code
+    assert make("def f(n):\n def g(): return n * 3\n return g()")(1) == 3
+    assert make("def f(n, *, by=4): return n * by")(1) == 4
+    assert make("def f(n): return n == 1")(1) is True  # 1, 1.0 and True are equal constants
+    assert make("def f(n): return 1")(1) == 1
+    one = make("def f(n): return 1.0")(1)
+    assert (one, type(one)) == (1, float)
+    before = memory.tools.hits("f")
+    assert make("\n\n# a remark\ndef f(n): return n + 1")(1) == 2  # other lines, another file, the same code
+    assert memory.tools.hits("f") == before + 1
+    assert memory.tools.invalidate("f", {"n": 1}) == 9  # of any code; `by` is an argument
+    assert memory.tools.invalidate("f") == 1
+
+
+def test_two_functions_of_one_name_do_not_share_results(memory: ak.Repository) -> None:
+    tool = memory.tool(cache=60)
+    assert [tool(one)(3) for one in (lambda n: n + 1, lambda n: n * 2, lambda n: n + 1)] == [4, 6, 4]
+    assert memory.tools.hits("<lambda>") == 1
+
+    def times(factor: Any) -> Callable[[int], int]:
+        return tool(lambda n: n * factor)
+
+    assert [times(factor)(3) for factor in (2, 5, 2, [0], (1,))] == [6, 15, 6, [0, 0, 0], (1, 1, 1)]
+
+    def noted(function: Callable[[int], int], steps: Mapping[str, int] | None = None) -> Callable[[int], int]:
+        @functools.wraps(function)
+        def call(n: int) -> int:
+            return function(n) + (steps or {"b": 0})["b"]
+
+        return call
+
+    assert [tool(noted(one))(3) for one in (lambda n: n + 10, lambda n: n + 20)] == [13, 23]
+
+    class Adds:
+        def __call__(self, n: int) -> int:
+            return n + 100
+
+    class Takes:
+        def __call__(self, n: int) -> int:
+            return n - 100
+
+    named = memory.tool(cache=60, name="named")
+    assert [named(one)(3) for one in (Adds(), Takes(), Adds().__call__)] == [103, -97, 103]
+    assert [named(functools.partial(operator.mul, one))(3) for one in (2, 5)] == [6, 15]
+    assert [tool(noted(one, {"a": 1, "b": step}))(3) for step in (1, 2) for one in (abs,)] == [4, 5]
+    assert [named(functools.lru_cache(one))(3) for one in (lambda n: n + 7, lambda n: n + 8)] == [10, 11]
+
+
+def test_what_a_function_adds_to_around_it_does_not_change_what_it_is(memory: ak.Repository) -> None:
+    calls: list[int] = []
+
+    @memory.tool(cache=60)
+    def note(n: int) -> int:
+        calls.append(n)
+        return sum(calls) if calls else note(n)
+
+    assert [note(1), note(1), note(2), note(2)] == [1, 1, 3, 3]
+
+
+def test_another_process_with_the_same_code_has_the_cached_result(
+    repo: ak.Repository, child: Callable[[str], subprocess.Popen[str]]
+) -> None:
+    """Constants that are sets come in another order in each process."""
+    for _ in range(3):
+        child("""
+            @repo.tool(cache=60)
+            def is_known(word):
+                return word in {"one", "two", "three", "four", "five", "six", "seven"}
+            print(is_known("six"), flush=True)
+        """).wait()
+    assert repo.tools.hits("is_known") == 2
 
 
 def test_a_cached_result_has_its_time(memory: ak.Repository) -> None:
@@ -387,18 +474,18 @@ def test_a_checkout_does_not_forget_a_call_that_was_paid_for(repo: ak.Repository
 
 def test_two_processes_share_a_cache(repo: ak.Repository, child: Callable[[str], subprocess.Popen[str]]) -> None:
     worker = child("""
+        import os
         @repo.tool(cache=60)
         def pid():
-            import os
             return os.getpid()
         print(pid(), flush=True)
     """)
 
     @repo.tool(cache=60)
     def pid() -> int:
-        return -1
+        return os.getpid()
 
-    assert pid() == worker.pid
+    assert pid() == worker.pid != os.getpid()
 
 
 # -- what was paid for, and what makes no sense
