@@ -658,11 +658,10 @@ def _form(value: object, seen: dict[int, tuple[int, object]], depth: int = 0) ->
     if depth > _DEEPEST:
         return _name_of(kind)
     seen[id(value)] = len(seen), value  # which stays, so that no other object gets its id
-    return [kind.__name__, *_parts_of(value, lambda one: _form(one, seen, depth + 1))]
+    return [kind.__name__, *_parts_of(value, kind, lambda one: _form(one, seen, depth + 1))]
 
 
-def _parts_of(value: Any, form: Callable[[object], object]) -> list[object]:
-    kind: Any = type(value)
+def _parts_of(value: Any, kind: type[Any], form: Callable[[object], object]) -> list[object]:
     if kind in (list, tuple, dict, set, frozenset):
         if len(value) > _MOST_ITEMS:
             return [len(value)]
