@@ -45,6 +45,7 @@ _TONES: Final[dict[str, tuple[Tone, str]]] = {
 }
 # They say nothing to a person, or what the line's name says already.
 _QUIET: Final = frozenset({"id", "process", "needed", "duration_ms", "updated_s", "most_attempts", "tool", "team"})
+_OF_STEP: Final = frozenset({"name", "status", "attempts", "started_s", "duration_s"})
 
 
 def board_arguments(parser: Parser) -> None:
@@ -583,17 +584,19 @@ def _differences(change: Change[Any]) -> Iterator[str]:
     old: dict[str, Any] = _defaults(type(new)) if change.old is None else change.old.model_dump()
     if change.old is None and "name" in old:
         old["name"] = change.id  # then it goes without saying
-    yield from _changed(old, new.model_dump())
+    document = new.model_dump()
+    yield from _changed(old, document, {name: _masked_field(value) for name, value in document.items()})
 
 
 def _describe_call(old: ToolRun | None, new: ToolRun) -> Iterator[str]:
     if old is None:
-        arguments = " ".join(f"{name}={_brief(value)}" for name, value in (_fields(new.arguments) or {}).items())
+        called_with = _fields(previews.mask_values(new.arguments)) or {}
+        arguments = " ".join(f"{name}={_brief(value)}" for name, value in called_with.items())
         yield f"called with {arguments}" if arguments else "called"
     elif new.status == "running":
         yield "called again"
     if new.status == "completed":
-        yield f"returned {_brief(new.result)} {'from the cache' if new.is_cached else f'in {_milliseconds(new.duration_ms)}'}"
+        yield f"returned {_brief(previews.mask_values(new.result))} {'from the cache' if new.is_cached else f'in {_milliseconds(new.duration_ms)}'}"
     elif new.status == "waiting":
         yield f"failed, and waits to be tried again: {new.error}"
     elif new.status != "running":
@@ -608,17 +611,22 @@ def _defaults(model: type[BaseModel]) -> dict[str, Any]:
     return {name: None if value is PydanticUndefined else value for name, value in defaults}
 
 
-def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    """What differs, in words: `status busy`, `members ada current_task the parser`."""
+def _masked_field(value: object) -> object:
+    """The value of a record's field. The names of fields are ours, and so are those of steps: no secret stands under one."""
+    return value if _are_steps(value) else previews.mask_values(value)
+
+
+def _changed(old: Mapping[str, Any], new: Mapping[str, Any], shown: Mapping[str, Any]) -> Iterator[str]:
+    """What differs, in words: `status busy`, `members ada current_task the parser`. `shown`: the new values without secrets."""
     for name, value in new.items():
         before = old.get(name)
         if name in _QUIET or name.endswith("_s") or value == before or (before is None and not value):
             continue
-        inner, was = _fields(value), _fields(before or {})
-        if inner is not None and was is not None:
-            yield from (f"{name} {change}" for change in _changed(was, inner))
+        inner, was, seen = _fields(value), _fields(before or {}), _fields(shown[name])
+        if inner is not None and was is not None and seen is not None:
+            yield from (f"{name} {change}" for change in _changed(was, inner, seen))
         else:
-            yield f"no {name}" if value in (None, "", [], {}) else f"{name} {_brief(value)}"
+            yield f"no {name}" if value in (None, "", [], {}) else f"{name} {_brief(shown[name])}"
     yield from (f"without {name}" for name in old if name not in new)
 
 
@@ -627,9 +635,12 @@ def _fields(value: object) -> Mapping[str, Any] | None:
 
 
 def _brief(value: object) -> str:
-    text = str(value)
+    if _are_steps(value):
+        return " ".join(f"{step['name']}={str(step['status']).lower()}" for step in cast("list[Any]", value))
+    return cut(clean(previews.mask_text(str(value))), 60, middle=True)  # half of a secret no longer looks like one
+
+
+def _are_steps(value: object) -> bool:
+    """Whether these are the steps of a workflow."""
     found = [_fields(one) for one in cast("list[object]", value)] if isinstance(value, list) else []
-    steps = [step for step in found if step is not None]
-    if steps and len(steps) == len(found):
-        return " ".join(f"{step.get('name', '')}={str(step.get('status', '')).lower()}" for step in steps)
-    return cut(clean(text), 60, middle=True)
+    return bool(found) and all(step is not None and step.keys() >= _OF_STEP for step in found)

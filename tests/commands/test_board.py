@@ -115,6 +115,37 @@ def test_no_text_of_a_record_is_markup_or_moves_a_cursor_and_secrets_are_masked(
         assert secret not in result.to_text() + result.to_html()
 
 
+def test_arguments_under_the_name_of_a_secret_are_masked_however_deep_they_lie(repo: ak.Repository) -> None:
+    login: dict[str, object] = {
+        "password": "hunter2",
+        "user": "ada",
+        "tokens": 17,
+        "deep": [{"api_key": "k-1"}, {"token": ["abc", 5]}],
+    }
+    pair = [{"name": "Cookie", "value": "crumb"}, {"name": "city", "value": "Rome"}]
+    queue = repo.queue("web")
+    queue.push("build", args=login)
+    task = queue.claim("carl")
+    assert task is not None
+    queue.done(task, {"access_token": "xyz", "rows": 3})
+
+    @repo.tool
+    def fetch(url: str, password: str, headers: dict[str, str], more: object) -> dict[str, object]:
+        return {"session": {"cookie": "c-1234567"}, "status": 200}
+
+    fetch("https://x.org", "hunter2", {"Authorization": "Bearer abc", "Accept": "text"}, pair)
+    for name in ("build", "fetch"):
+        result = board(repo, name)
+        text = result.to_text() + result.to_html() + str(result.to_json()) + str(result.to_panel())
+        for secret in ("hunter2", "k-1", "abc", "xyz", "Bearer", "c-1234567", "crumb"):
+            assert secret not in text, (secret, result.to_text())
+    changes = str(board(repo, "build").to_json()) + str(board(repo, "fetch").to_json())
+    repo.workflows.start("w", ["fetch_token"])
+    assert "steps fetch_token=pending" in str(board(repo, "w").to_json())
+    for shown in ("user ada", "tokens 17", "rows 3", "url=https://x.org", "'Accept': 'text'", "Rome", "200"):
+        assert shown in changes
+
+
 def test_each_name_that_is_shown_has_its_history(repo: ak.Repository) -> None:
     queue = repo.queue("web")
     queue.push("build")

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from agent_kernel.values.previews.redaction import mask_code as mask_code
     from agent_kernel.values.previews.redaction import mask_literals as mask_literals
     from agent_kernel.values.previews.redaction import mask_text as mask_text
+    from agent_kernel.values.previews.redaction import mask_values as mask_values
     from agent_kernel.values.previews.redaction import names_a_secret as names_a_secret
 
 __all__ = [
@@ -65,6 +66,7 @@ __all__ = [
     "mask_code",
     "mask_literals",
     "mask_text",
+    "mask_values",
     "names_a_secret",
     "noun",
     "noun_of_columns",
@@ -99,6 +101,7 @@ _HOMES = {
         "mask_code",
         "mask_literals",
         "mask_text",
+        "mask_values",
         "names_a_secret",
     ),
 }

@@ -28,6 +28,7 @@ __all__ = [
     "mask_code",
     "mask_literals",
     "mask_text",
+    "mask_values",
     "secret_at",
 ]
 
@@ -455,6 +456,30 @@ def mask_text(text: str, hidden: Iterable[str] = ()) -> str:
     'cannot reach postgres://me:•••• masked@db/x'
     """
     return _without(without_secrets(text), sorted(hidden, key=len, reverse=True))
+
+
+def mask_values(value: object) -> object:
+    """Plain data in which what stands under the name of a secret is masked, however deep; texts are left to `mask_text`.
+
+    >>> mask_values({"user": "ada", "headers": {"Authorization": "Bearer abc"}, "more": [["password", "hunter2"]]})
+    {'user': 'ada', 'headers': {'Authorization': '•••• masked'}, 'more': [['password', '•••• masked']]}
+    """
+    if isinstance(value, dict):
+        entries = cast("dict[object, object]", value)
+        is_beside_one = any(names_its_neighbours(name, held) for name, held in entries.items())
+        return {
+            name: MASK
+            if (type(name) is str and is_secret_under(name, held))
+            or (is_beside_one and not names_its_neighbours(name, held))
+            else mask_values(held)
+            for name, held in entries.items()
+        }
+    if isinstance(value, list):
+        items = cast("list[object]", value)
+        if len(items) == 2 and type(items[0]) is str and is_secret_under(items[0], items[1]):
+            return [items[0], MASK]
+        return [mask_values(item) for item in items]
+    return value
 
 
 @lru_cache(maxsize=512)
