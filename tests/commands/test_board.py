@@ -140,8 +140,8 @@ def test_arguments_under_the_name_of_a_secret_are_masked_however_deep_they_lie(r
         for secret in ("hunter2", "k-1", "abc", "xyz", "Bearer", "c-1234567", "crumb"):
             assert secret not in text, (secret, result.to_text())
     changes = str(board(repo, "build").to_json()) + str(board(repo, "fetch").to_json())
-    repo.workflows.start("w", ["fetch_token"])
-    assert "steps fetch_token=pending" in str(board(repo, "w").to_json())
+    repo.workflows.start("w", ["rotate passwords first"])
+    assert "steps rotate passwords first=pending" in str(board(repo, "w").to_json())
     for shown in ("user ada", "tokens 17", "rows 3", "url=https://x.org", "'Accept': 'text'", "Rome", "200"):
         assert shown in changes
 
