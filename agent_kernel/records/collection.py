@@ -288,6 +288,17 @@ class Records(Mapping[str, M]):
         """All records with their ids, read together."""
         return _Items(self)
 
+    def readable(self, pattern: str = _ANY) -> Iterator[tuple[str, M | None, int]]:
+        """The ids that fit a pattern, with their records and how many bytes each is in the store; None: it cannot be read here."""
+        fits = re.compile(fnmatch.translate(pattern)).match
+        for id, row in self._rows(_literal(pattern), at_once=True):
+            if fits(id):
+                try:
+                    record = self.load(row, id)
+                except RecordError:
+                    record = None
+                yield id, record, len(row.document)
+
     def ids(self, pattern: str = _ANY, *, unchanged_since_ns: int | None = None, user: str = "") -> Iterator[str]:
         """The ids that fit a pattern, in order, each read when it is asked for. No record is decrypted for it.
 

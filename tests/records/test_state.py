@@ -1156,6 +1156,21 @@ def test_what_is_no_key_is_refused(stored: ak.Repository, secret: Any) -> None:
             make("ada", secret=secret)
 
 
+def test_the_size_of_values_that_cannot_be_read_does_not_say_that_nothing_was_stored(repo: ak.Repository) -> None:
+    """What cannot be decrypted counts as it is stored."""
+    repo.state("ada", secret="right").set("card", "4" * 400)
+    for secret in (None, "wrong"):
+        sizes: list[int] = []
+        state = repo.state("ada", secret=secret, alert_bytes=1_000, on_alert=sizes.append)
+        state.set("city", "Rome")
+        assert (state.get("city"), sizes) == ("Rome", [])
+        state.set("text", "x" * 600)
+        (size,) = sizes
+        assert 1_000 < size < 1_200
+        state.delete("city")
+        state.delete("text")
+
+
 def test_an_alert_that_raises_does_not_say_that_nothing_was_stored(
     repo: ak.Repository, caplog: pytest.LogCaptureFixture
 ) -> None:
