@@ -13,7 +13,7 @@ class RecordError(AgentKernelError):
 
     @property
     def _what(self) -> str:
-        return f"{self.collection} {self.id!r}"
+        return f"{self.collection} {self.id!r}" if self.id else self.collection
 
     def __str__(self) -> str:
         return f"{self._what} cannot be used"

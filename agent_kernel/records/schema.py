@@ -313,7 +313,8 @@ class Schema(Generic[M]):
         """Raise InvalidRecordError for what is no record of the model."""
         if not isinstance(record, self.model):
             name = id or str(_value_of(record, self.key))
-            reason = f"it is of the type {type(record).__name__}, and must be a {self.model.__name__}"
+            kind = "None" if record is None else f"of the type {type(record).__name__}"
+            reason = f"it is {kind}, and must be a {self.model.__name__}"
             raise InvalidRecordError(self.collection, name, reason)
 
     def validate(self, record: M) -> None:

@@ -110,11 +110,14 @@ class Repository:
         Raises:
             NotAStoreError: it holds something else, or nothing and `create` is False.
             NewerFormatError: a newer release made it.
+            TypeError: it is neither a path, a URL nor a store.
         """
         if isinstance(store, str | Path):
             from agent_kernel.storage import open_store
 
             store = open_store(store, create=create)
+        elif not hasattr(store, "get_many"):
+            raise TypeError(f"a repository is opened from a path, a URL or a store, not {store!r}")
         repo = cls(store)
         repo._check_format(create=create)
         return repo

@@ -36,6 +36,11 @@ MISTAKES: dict[str, tuple[type[Exception], str, Callable[[ak.Repository], object
         "Job 'j3' is not valid: it is of the type dict, and must be a Job",
         lambda repo: repo.records(Job).put({"id": "j3"}),  # type: ignore[arg-type]
     ),
+    "nothing for a record": (
+        ak.InvalidRecordError,
+        "Job is not valid: it is None, and must be a Job",
+        lambda repo: repo.records(Job).put(None),  # type: ignore[arg-type]
+    ),
     "a list for the arguments of a task": (
         TypeError,
         "args is a mapping of names to values, not ['a']",

@@ -68,6 +68,14 @@ def test_an_empty_text_names_no_place(tmp_path: Path, monkeypatch: pytest.Monkey
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("place", [5, None, b"work", ["work"]])
+def test_what_is_no_place_is_named(place: Any) -> None:
+    for open_it in (open_repository, Versioned):
+        with pytest.raises(TypeError) as found:
+            open_it(place)
+        assert str(found.value) == f"a repository is opened from a path, a URL or a store, not {place!r}"
+
+
 def test_a_state_that_never_was_is_named(tmp_path: Path) -> None:
     with open_repository(tmp_path / "empty") as repo, pytest.raises(RefNotFoundError, match="nothing is committed yet"):
         repo.at()
