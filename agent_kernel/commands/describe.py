@@ -820,9 +820,9 @@ def changed_records(repo: Repository, old: ObjectId | None, new: ObjectId) -> tu
     recent = () if before is None else before.recent
     if (None if before is None else before.records, recent) == (after.records, after.recent):
         return ()
-    from agent_kernel.records.merge import changed_records as find  # models load slowly, and few commits need them
+    from agent_kernel.records.trees import changed_records as find  # few commits need them
 
-    return find(repo, old, new)
+    return find(repo, old, new)[0]
 
 
 def records_line(changed: Sequence[str]) -> str:

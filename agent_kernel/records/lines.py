@@ -86,7 +86,6 @@ __all__ = [
     "Pending",
     "StoreLine",
     "flush",
-    "is_counter",
     "last_deleted_version",
     "line_of",
     "note_deleted_version",
@@ -155,13 +154,8 @@ class Edit:
 
 
 def deleted_key(collection: str) -> str:
-    """Where that version is kept."""
+    """Where that version is kept: `is_counter` tells it from the key of a record."""
     return f"\0{collection}"
-
-
-def is_counter(key: str) -> bool:
-    """Whether a key is such a one, and none of a record."""
-    return key.startswith("\0")
 
 
 def last_deleted_version(edit: Edit, collection: str) -> int:

@@ -11,20 +11,28 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
-from urllib.parse import quote
 
 import msgspec
 from pydantic_core import from_json, to_json
 
 from agent_kernel.errors import MergeChoiceError, MergeConflictError, RecordError
-from agent_kernel.records.lines import is_counter
 from agent_kernel.records.schema import known_schemas
-from agent_kernel.records.trees import LIST, Row, decode_row, encode_entry, read_entry, tree_of, unit_of
+from agent_kernel.records.trees import (
+    LIST,
+    Row,
+    decode_row,
+    encode_entry,
+    is_counter,
+    name_of,
+    read_entry,
+    tree_of,
+    unit_of,
+)
 
 if TYPE_CHECKING:
     from agent_kernel.repository import ObjectId, Repository, Tree, Writer
 
-__all__ = ["RecordMerge", "changed_records", "merge_records"]
+__all__ = ["RecordMerge", "merge_records"]
 
 _Clash: TypeAlias = "tuple[tuple[str, ...], object, object]"  # the way to a value, and what either side has
 
@@ -201,12 +209,6 @@ def _of_one_schema(unit: str, sides: _Sides) -> _Sides | None:
     return None
 
 
-def name_of(unit: str) -> str:
-    """How a person names the record: `Note:a`. No sign in it has a meaning in a conflict or on a command line."""
-    collection, _, id = unit.partition("\0")
-    return f"{quote(collection, safe='')}:{quote(id, safe='/@#.-_~')}"
-
-
 def _is_whole(unit: str, row: Row) -> bool:
     return row.is_sealed or unit.startswith(f"{LIST}\0")
 
@@ -327,19 +329,3 @@ def _text(value: object, most: int = _MOST_TEXT) -> str:
     text = value if isinstance(value, str) else _json(value).decode()
     text = "".join(sign if sign.isprintable() else " " for sign in text)
     return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def changed_records(repo: Repository, old: ObjectId | None, new: ObjectId) -> tuple[str, ...]:
-    """Which records differ between two commits, as a person names them, in order: `~Note:a`, `+Note:b`, `-Note:c`."""
-    before, after = tree_of(repo, old), tree_of(repo, new)
-    if before == after:
-        return ()
-    units: dict[str, tuple[bool, bool]] = {}
-    for key, was, row in before.diff_rows(after):
-        unit = unit_of(key)
-        if is_counter(key):
-            continue
-        if unit == key or unit not in units:
-            units[unit] = (was is not None, row is not None) if unit == key else (True, True)
-    signs = {(True, True): "~", (False, True): "+", (True, False): "-"}
-    return tuple(f"{signs[sides]}{name_of(unit)}" for unit, sides in sorted(units.items()))

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 import msgspec
 import zstandard
@@ -35,10 +36,14 @@ __all__ = [
     "RecordTree",
     "Row",
     "Version",
+    "changed_records",
+    "changed_units",
     "decode_row",
     "encode_entry",
     "entries_of",
     "history_from",
+    "is_counter",
+    "name_of",
     "plan_cuts",
     "read_entry",
     "recent_of",
@@ -288,6 +293,17 @@ def unit_of(key: str) -> str:
     return f"{LIST}\0{id.rpartition('#')[0]}" if collection == LIST_PART else key
 
 
+def name_of(unit: str) -> str:
+    """How a person names the record: `Note:a`. No sign in it has a meaning in a conflict or on a command line."""
+    collection, _, id = unit.partition("\0")
+    return f"{quote(collection, safe='')}:{quote(id, safe='/@#.-_~')}"
+
+
+def is_counter(key: str) -> bool:
+    """Whether a key is that of the largest version which a deleted record had, and none of a record."""
+    return key.startswith("\0")
+
+
 # -- trees
 
 
@@ -336,9 +352,13 @@ class RecordTree(Tree):
         return heapq.merge(kept, new, reverse=True)
 
     def diff_rows(self, other: Tree) -> list[tuple[str, bytes | None, bytes | None]]:
-        differing = {name for name, _, _ in super().diff_rows(other)} | self.recent.keys() | recent_of(other).keys()
-        rows = [(name, self.row(name), other.row(name)) for name in sorted(differing)]
-        return [(name, old, new) for name, old, new in rows if old != new]
+        beside = self.recent.keys() | recent_of(other).keys()
+        stored = super().diff_rows(other)
+        if not beside:
+            return stored
+        rows = [one for one in stored if one[0] not in beside]
+        rows += [(name, self.row(name), other.row(name)) for name in beside]
+        return sorted((one for one in rows if one[1] != one[2]), key=itemgetter(0))
 
     def edit_rows(self, writer: Writer, changes: Mapping[str, bytes | None], *, most_depth: int = MOST_DEPTH) -> Tree:
         """One tree of all of them."""
@@ -364,6 +384,38 @@ def tree_of(repo: Repository, commit: ObjectId | None) -> RecordTree:
     found = None if commit is None else repo.commit_at(commit)
     root = repo.tree(None if found is None else found.records).id
     return RecordTree(repo.objects, root, {} if found is None else dict(found.recent))
+
+
+def changed_records(
+    repo: Repository, old: ObjectId | None, new: ObjectId | None, most: int | None = None
+) -> tuple[tuple[str, ...], int]:
+    """Which records differ between two commits, as a person names them, in order: `~Note:a`, `+Note:b`, `-Note:c`.
+
+    Args:
+        most: so many at most.
+
+    Returns:
+        The names, and how many others there are.
+    """
+    changed = changed_units(repo, old, new)
+    names = tuple(f"{how}{name_of(unit)}" for unit, how in changed[:most])
+    return names, len(changed) - len(names)
+
+
+def changed_units(repo: Repository, old: ObjectId | None, new: ObjectId | None) -> list[tuple[str, str]]:
+    """The keys of the records that differ between two commits, in order, each with `~`, `+` or `-`."""
+    before, after = tree_of(repo, old), tree_of(repo, new)
+    if before == after:
+        return []
+    units: dict[str, tuple[bool, bool]] = {}
+    for key, was, row in before.diff_rows(after):
+        unit = unit_of(key)
+        if is_counter(key):
+            continue
+        if unit == key or unit not in units:
+            units[unit] = (was is not None, row is not None) if unit == key else (True, True)
+    signs = {(True, True): "~", (False, True): "+", (True, False): "-"}
+    return [(unit, signs[sides]) for unit, sides in sorted(units.items())]
 
 
 def history_from(repo: Repository, tip: ObjectId | None, key: str) -> Iterator[Version]:

@@ -173,6 +173,25 @@ def _records_of(commit: Commit) -> tuple[ObjectId | None, Recent]:
     return commit.records, commit.recent
 
 
+def name_records(report: Report, repo: Repository, before: ObjectId | None) -> Report:
+    """The report with the records that are others than at a commit before. It costs nothing where these are the same."""
+    if report.commit is None or report.record is None:
+        return report
+    try:
+        if _records_of(report.record) == ((None, ()) if before is None else _records_of(repo.commit_at(before))):
+            return report
+        from agent_kernel.records.trees import changed_records
+
+        names, more = changed_records(repo, before, report.commit, _MOST_RECORDS)
+    except StoreError as error:  # what was done is done
+        logger.debug("the records that changed are not named", exc_info=error)
+        return report
+    return msgspec.structs.replace(report, records=names, more_records=more)
+
+
+_MOST_RECORDS: Final = 50  # that a report names
+
+
 _TURN_S: Final = 60.0  # that a step of an agent waits for another thread's, and records for a commit
 
 
@@ -760,7 +779,7 @@ class Committing:
         elif (changes or draft.run) and draft.undoable and draft.kind not in ("undo", "redo"):
             what = "a cell ran" if draft.kind == "cell" else f"a {draft.kind} was made"
             self._operations.add(Operation(before, self._position, by=draft.author), what)
-        return Report(
+        report = Report(
             commit=made,
             record=record,
             branch=self.branch,
@@ -770,6 +789,7 @@ class Committing:
             seconds=time.perf_counter() - began,
             written_bytes=writer.written_bytes,
         )
+        return name_records(report, self.repo, next(iter(record.parents), None)) if records else report
 
     def _takes_in(self, draft: Draft) -> bool:
         """Whether a commit takes the place of those of records alone that lie before it: with the variables they are one."""

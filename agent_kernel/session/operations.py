@@ -308,7 +308,10 @@ _NAMES = 6  # that a report spells out
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What one operation did. `commit` is None where nothing had to be recorded."""
+    """What one operation did. `commit` is None where nothing had to be recorded.
+
+    `records` names the first of the records that changed, as the log does: `~Note:a`. `more_records` counts the others.
+    """
 
     commit: ObjectId | None
     record: Commit | None
@@ -318,12 +321,16 @@ class Report(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     written_bytes: int = 0
+    records: tuple[str, ...] = ()
+    more_records: int = 0
 
     def __repr__(self) -> str:
-        """`<Report 3f2a91c4 on main: ~df, +model>`"""
+        """`<Report 3f2a91c4 on main: ~df, +model, ~Note:a>`"""
         at = "no commit" if self.commit is None else short(self.commit)
-        changed = ", ".join(f"{change.how}{change.name}" for change in self.changed[:_NAMES]) or "no change"
-        more = f" and {len(self.changed) - _NAMES} more" if len(self.changed) > _NAMES else ""
+        names = [f"{change.how}{change.name}" for change in self.changed] + list(self.records)
+        changed = ", ".join(names[:_NAMES]) or "no change"
+        rest = len(names[_NAMES:]) + self.more_records
+        more = f" and {rest} more" if rest else ""
         return f"<Report {at} on {self.branch or 'no branch'}: {changed}{more}>"
 
 

@@ -15,7 +15,7 @@ from agent_kernel.quiet import uninterrupted
 from agent_kernel.repository import NO_CHAT, Change, Commit, Head, ObjectId, Tree, Unsaved, hex_of, short
 from agent_kernel.repository.commits import revision_text
 from agent_kernel.session import library_state, trust
-from agent_kernel.session.committing import Committing, moves_head
+from agent_kernel.session.committing import Committing, moves_head, name_records
 from agent_kernel.session.history import Draft, changes_between, commit_in_message, commit_in_undo, title
 from agent_kernel.session.operations import (
     NOTHING,
@@ -585,7 +585,8 @@ class Session(Committing):
             self.head, self._tree = other, self.repo.tree_at(other)
             self._not_loaded = loaded.find_not_loaded(self._tree)
             self._operations.add(Operation(before, self._position, by=draft.author), "a merge was made")
-        return Report(other, self._head_commit(), self.branch, draft.changed, loaded.reports, notes=(note,))
+        report = Report(other, self._head_commit(), self.branch, draft.changed, loaded.reports, notes=(note,))
+        return name_records(report, self.repo, before.commit)
 
     # -- take another state on: the namespace becomes what it was at another commit
     #
@@ -631,7 +632,7 @@ class Session(Committing):
             self._operations = then or self._operations
             generators()
         notes = (*self._checkout_notes(saved, loaded), *filter(None, [note]))
-        return Report(
+        report = Report(
             to.commit,
             self._head_commit(),
             self.branch,
@@ -640,6 +641,7 @@ class Session(Committing):
             notes,
             time.perf_counter() - began,
         )
+        return name_records(report, self.repo, before.commit)
 
     def foreseen(self, target: ObjectId, *, is_here: bool = False) -> tuple[Change, ...]:
         """What going there would change among the live variables, which may be fewer than HEAD's. Nothing is loaded.
@@ -726,6 +728,8 @@ class Session(Committing):
             self._describe_unsaved(loaded),
             notes,
             time.perf_counter() - began,
+            records=report.records,
+            more_records=report.more_records,
         )
 
     def _restore_chat(self, target: ObjectId | None, draft: Draft) -> Report:
