@@ -42,6 +42,7 @@ from agent_kernel.repository import NO_CHAT, ObjectId, hex_of, short
 from agent_kernel.repository.commits import ALGORITHM
 from agent_kernel.session.history import commit_in_message, prompt, session_of, title
 from agent_kernel.text import clean
+from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Author, Change, Commit
@@ -477,7 +478,9 @@ def make_move(session: Session, move: Move, author: Author, requested_at: str) -
         report = session.checkout(move.ref, [move.name] if move.name else []) if move.ref else session.undo()
     found = StepDifference({}, {}) if move.name else compare_steps(session.repo, before, session.head)
     notes = describe_side_effects(EventStore(session.repo.store), found)
-    names = ", ".join(f"{one.how}{one.name}" for one in report.changed) or "no variable changed"
+    changed = [f"{one.how}{one.name}" for one in report.changed] + [previews.mask_text(name) for name in report.records]
+    names = ", ".join(changed) or "no variable changed"
+    names += f" and {report.more_records:,} more records" if report.more_records else ""
     return "\n".join([f"{'Checked out' if move.ref else 'Undone'}: {names}", *report.notes, *notes])
 
 

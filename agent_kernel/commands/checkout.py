@@ -116,7 +116,7 @@ class MoveReport(Result):
 
         Args:
             at: the commit where it stands now; by default the one that it made.
-            before: where it stood. Records that differ from there are named.
+            before: where it stood. Records that differ from there are named; by default those that the report names.
         """
         at = at or report.commit
         if at is None:
@@ -124,7 +124,7 @@ class MoveReport(Result):
         commit = scope.repo.commit_at(at)
         known = ranks(scope.repo, report.changed, commit)
         holders = describe.holders_among(scope.repo, commit.tree, report.unsaved)
-        records = () if before is None else describe.changed_records(scope.repo, before, at)
+        records = report.records if before is None else describe.changed_records(scope.repo, before, at)
         return cls(sentence, at, report.branch, report, known, holders, records)
 
     @property

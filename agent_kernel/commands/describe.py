@@ -825,10 +825,15 @@ def changed_records(repo: Repository, old: ObjectId | None, new: ObjectId) -> tu
     return find(repo, old, new)[0]
 
 
-def records_line(changed: Sequence[str]) -> str:
-    """The same in one line: `~Note:a, +Note:b`; of many the first."""
-    more = f" and {len(changed) - _MOST_RECORDS} more" if len(changed) > _MOST_RECORDS else ""
-    return clean(", ".join(changed[:_MOST_RECORDS]) + more)
+def records_line(changed: Sequence[str], more: int = 0) -> str:
+    """The same in one line: `~Note:a, +Note:b`; of many the first. Their ids are text of anybody: keys and tokens in it are masked.
+
+    Args:
+        more: how many others changed.
+    """
+    left_out = len(changed[_MOST_RECORDS:]) + more
+    names = (previews.mask_text(name) for name in changed[:_MOST_RECORDS])
+    return clean(", ".join(names) + (f" and {left_out:,} more" if left_out else ""))
 
 
 _MOST_RECORDS: Final = 8

@@ -247,10 +247,12 @@ class Notices:
         if show_commit(report, news):
             news = []
         elif not self._is_quiet() and report.commit is not None:
-            from agent_kernel.commands.describe import chip_line
+            from agent_kernel.commands.describe import chip_line, records_line
 
             chips = chip_line((change.how, change.name, 0) for change in report.changed)
-            self.say(f"{short(report.commit)} {chips or 'no change'}, {size_text(report.written_bytes)}")
+            records = records_line(report.records, report.more_records)
+            changed = ", ".join(filter(None, (chips, records))) or "no change"
+            self.say(f"{short(report.commit)} {changed}, {size_text(report.written_bytes)}")
         remaining = 0
         if news:
             from agent_kernel.commands.describe import holders_among, unsaved_groups, unsaved_line, unsaved_names

@@ -309,7 +309,16 @@ class Panels:
 
         undo = session.next_undo is not None and session.next_undo.after.commit == report.commit
         try:
-            line = footer(session.repo, report.commit, report.record, report.branch, news, undo=undo)
+            line = footer(
+                session.repo,
+                report.commit,
+                report.record,
+                report.branch,
+                news,
+                undo=undo,
+                records=report.records,
+                more_records=report.more_records,
+            )
             if line is not None:
                 self._shell.display_pub.publish(line)
         except Exception:

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from agent_kernel.commands.scope import Scope
     from agent_kernel.panels import Notebook
     from agent_kernel.panels.server import Answer, PanelContext, Reply
-    from agent_kernel.repository import Change
     from agent_kernel.session import Report, Repository, Session
     from agent_kernel.session.operations import Operation
 
@@ -761,7 +760,7 @@ def _commit(context: PanelContext, scope: Scope, act: Act) -> Answer:
     report = scope.live().commit(_args(act, Committed).message)
     if report.commit is None:
         return _answer_done(context, scope, "Nothing to commit: no variable has changed since the last commit.", report)
-    return _answer_done(context, scope, f"Committed: {count_changes(report.changed)}.", report)
+    return _answer_done(context, scope, f"Committed: {count_changes(report)}.", report)
 
 
 def _branch(context: PanelContext, scope: Scope, act: Act) -> Answer:
@@ -895,7 +894,7 @@ def _answer_move_report(context: PanelContext, scope: Scope, result: Any) -> Ans
 
 def _answer_move(context: PanelContext, scope: Scope, headline: str, report: Report, document: object = None) -> Answer:
     """`Checked out [7]: 3 variables changed, 1 removed. conn stays as it is.`"""
-    sentence = f"{headline}: {count_changes(report.changed)}."
+    sentence = f"{headline}: {count_changes(report)}."
     staying = _find_staying(scope.live())
     if staying:
         sentence += f" {_list_names(staying)} {'stays as it is' if len(staying) == 1 else 'stay as they are'}."
@@ -922,15 +921,18 @@ def _answer_done(
     }
 
 
-def count_changes(changed: Sequence[Change]) -> str:
-    """`3 variables changed, 1 added, 1 removed`."""
-    hows = [change.how for change in changed]
+def count_changes(report: Report) -> str:
+    """`3 variables changed, 1 added, 1 removed; 2 records changed`."""
+    hows = [change.how for change in report.changed]
     found = [(hows.count(how), word) for how, word in (("~", "changed"), ("+", "added"), ("-", "removed"))]
     parts = [f"{count:,} {word}" for count, word in found if count]
+    many = len(report.records) + report.more_records
+    records = f"{plural(many, 'record')} changed" if many else ""
     if not parts:
-        return "no variable changed"
+        return records or "no variable changed"
     number, _, word = parts[0].partition(" ")
-    return ", ".join([f"{number} {'variable' if number == '1' else 'variables'} {word}", *parts[1:]])
+    variables = ", ".join([f"{number} {'variable' if number == '1' else 'variables'} {word}", *parts[1:]])
+    return "; ".join(filter(None, (variables, records)))
 
 
 def _find_staying(session: Session) -> list[str]:

@@ -15,7 +15,7 @@ import msgspec
 from agent_kernel.agents.event_log import short_run
 from agent_kernel.commands.describe import by_name, grown, ranks_of, unsaved_names
 from agent_kernel.queries import FOOTER
-from agent_kernel.queries.wording import chips_of, select_changed, shorten_line
+from agent_kernel.queries.wording import chips_of, record_chips, select_changed, shorten_line
 from agent_kernel.repository import hex_of, short
 from agent_kernel.text import duration, money, plural, size_text
 from agent_kernel.values import previews
@@ -95,22 +95,33 @@ class _Line(msgspec.Struct, frozen=True):
 
 
 def footer(
-    repo: Repository, id: ObjectId, commit: Commit, branch: str | None, news: Sequence[Unsaved], *, undo: bool
+    repo: Repository,
+    id: ObjectId,
+    commit: Commit,
+    branch: str | None,
+    news: Sequence[Unsaved],
+    *,
+    undo: bool,
+    records: Sequence[str] = (),
+    more_records: int = 0,
 ) -> dict[str, object] | None:
     """The line by MIME type; None where there is nothing to say.
 
     Args:
         news: what could not be saved, and was not told before.
+        records: that changed, as a report names them: they stand where the names of variables leave room.
+        more_records: the number of others.
     """
     named = {shorten_line(name, 60) for name in unsaved_names(news)}
     chips, more = chips_of((commit.changed, commit.unsaved), by_name(ranks_of(repo, commit)))
+    of_records, left_out = record_chips(records, len(chips))
     line = _Line(
         commit=hex_of(id),
         short=short(id),
         branch=None if branch is None else shorten_line(branch, 200),
         author=_Author(shorten_line(commit.author.name), commit.author.kind),
-        chips=[chip for chip in chips if chip[1] not in named],  # of these the sentence tells
-        more=more,
+        chips=[*(chip for chip in chips if chip[1] not in named), *of_records],  # of what is named the sentence tells
+        more=more + left_out + more_records,
         unsaved=_describe_unsaved(news),
         took_s=commit.cell.duration_s if commit.cell is not None else None,
         undo=undo,

@@ -435,6 +435,17 @@ def chips_of(changed: Changed, rank: Rank) -> tuple[tuple[tuple[Sign, str, int],
     return tuple(chips), len(saved) + len(not_saved) - len(chips)
 
 
+def record_chips(records: Sequence[str], shown: int) -> tuple[tuple[tuple[Sign, str, int], ...], int]:
+    """Records that changed beside so many names of variables: as many as there is room for, and how many there are beyond these.
+
+    Args:
+        records: as a report names them, `~Note:a`. Their ids are text of anybody, so keys and tokens in it are masked.
+    """
+    named = records[: max(0, _CHIPS - shown)]
+    chips = tuple(_chip(sign_of(name[0]), previews.mask_text(name[1:])) for name in named)
+    return chips, len(records) - len(chips)
+
+
 def select_changed(chips: Iterable[tuple[Sign, str, int]]) -> list[str]:
     """Select the names that were there before: of these it can be said how much longer or wider they became."""
     return [name for sign, name, _ in chips if sign == "~"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import agent_kernel as ak
 from agent_kernel.queries import FOOTER
 from tests.panels.fronts import Front, walk
 
@@ -118,3 +119,42 @@ def test_a_table_that_lost_rows_says_so_in_a_persons_cell_as_in_an_agents(front:
     line = footer_of(front, "df = df[df.a >= 20]")
     assert line["grew"] == {"df": "−20 rows"}
     assert "~df −20 rows" in front.display.shown[-1]["text/plain"]
+
+
+class Note(ak.Record):
+    text: str = ""
+
+
+def give_notes(front: Front) -> None:
+    """Let cells put records."""
+    front.run("x = 1")
+    repo = front.extension.notebook.repo
+    assert repo is not None
+    notes = repo.records(Note)
+    front.ns["put"] = lambda id, text="": notes.put(Note(id=id, text=text))
+    front.run("x = 1")
+
+
+def test_it_names_the_records_that_a_cell_changed(front: Front) -> None:
+    give_notes(front)
+    line = footer_of(front, "put('n1', 'no one may see this')")
+    assert [(sign, name) for sign, name, _ in line["chips"]] == [("+", "Note:n1")]
+    assert "+Note:n1" in front.display.shown[-1]["text/plain"]
+    assert not [text for text in walk(front.display.shown[-1]) if "no one" in text]
+    line = footer_of(front, "x = 2\n_ = [put(id) for id in ('n1', 'n2', 'n3', 'sk-proj-' + 'A1b2C3d4' * 6, 'n5')]")
+    assert [(sign, name) for sign, name, _ in line["chips"]] == [
+        ("~", "x"),
+        ("~", "Note:n1"),
+        ("+", "Note:n2"),
+        ("+", "Note:n3"),
+    ]
+    assert line["more"] == 2
+    line = footer_of(front, "put('sk-proj-' + 'A1b2C3d4' * 6, 'again')")
+    assert [(sign, name) for sign, name, _ in line["chips"]] == [("~", "Note:•••• masked")]
+
+
+def test_the_commit_line_names_the_records_too(front: Front) -> None:
+    give_notes(front)
+    front.extension.quiet = front.extension.footer = False
+    printed = front.run("put('n1')")
+    assert ["+Note:n1" in printed, "no change" in printed] == [True, False]
