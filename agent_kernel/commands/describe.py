@@ -98,6 +98,7 @@ __all__ = [
     "rank_of",
     "ranks",
     "ranks_of",
+    "record_changes",
     "records_line",
     "shorten_url",
     "size_text",
@@ -823,6 +824,25 @@ def changed_records(repo: Repository, old: ObjectId | None, new: ObjectId) -> tu
     from agent_kernel.records.trees import changed_records as find  # few commits need them
 
     return find(repo, old, new)[0]
+
+
+def record_changes(
+    repo: Repository, old: ObjectId | None, new: ObjectId, only: Collection[str] = ()
+) -> tuple[tuple[str, str, str], ...]:
+    """How the first of them changed, its name, and the fields that differ: `text draft → final, stars 1 → 2`."""
+    from agent_kernel.records.merge import changes_of_records  # models load slowly, and few commits need them
+
+    found = changes_of_records(repo, old, new, only=only, most=None if only else _MOST_RECORDS)
+    return tuple((how, clean(previews.mask_text(name)), clean(text)) for how, name, text in found)
+
+
+def has_record(repo: Repository, commit: ObjectId | None, name: str) -> bool:
+    """Whether the commit has a record, or a list, that a person names so."""
+    if ":" not in name:
+        return False
+    from agent_kernel.records.trees import key_of, tree_of
+
+    return tree_of(repo, commit).row(key_of(name)) is not None
 
 
 def records_line(changed: Sequence[str], more: int = 0) -> str:

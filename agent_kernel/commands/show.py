@@ -71,9 +71,9 @@ __all__ = [
 def diff_arguments(parser: Parser) -> None:
     parser.takes("old", "ref", help="compare from here (default: HEAD~1)")
     parser.takes("new", "ref", help="to here (default: HEAD)", default="HEAD")
-    parser.takes("name", "name", help="only this variable")
+    parser.takes("name", "name", help="only this variable or record (Note:a)")
     parser.flag("--environment", help="compare what they ran on: the interpreter and the installed packages")
-    parser.names("only these variables")
+    parser.names("only these variables and records")
     parser.explains(
         f"{describe.SIZES}\n\nagent-kernel diff ONE OTHER.agentnb, in a shell, compares the last states of a store or bundle and of a bundle."
     )
@@ -92,10 +92,14 @@ def diff(scope: Scope, options: Namespace) -> Result:
         _check_names(scope.repo, names, old, new)
         differences = [one for one in differences if one.name in names]
     rows = tuple(_difference(scope, one) for one in differences)
-    only = names[0] if len(names) == 1 else ""
     before = None if old is None else (old, scope.repo.commit_at(old))
+    asked = tuple(name for name in names if _is_record(scope.repo, name, (old, new)))
+    only = names[0] if len(names) == 1 and not asked else ""
     records = () if names else describe.changed_records(scope.repo, old, new)
-    return Differences(before, (new, commit), rows, only, sides=scope.sides, records=records)
+    changes = describe.record_changes(scope.repo, old, new, asked) if records or asked else ()
+    return Differences(
+        before, (new, commit), rows, only, sides=scope.sides, records=records, record_changes=changes, asked=asked
+    )
 
 
 class Differing(NamedTuple):
@@ -150,8 +154,14 @@ def _environments(repo: Repository, old: ObjectId | None, new: tuple[ObjectId, C
 def _check_names(repo: Repository, names: Sequence[str], old: ObjectId | None, new: ObjectId) -> None:
     commits = [repo.commit_at(found) for found in (old, new) if found is not None]
     for name in names:
-        if not any(name in repo.tree(commit.tree) for commit in commits):
+        if not any(name in repo.tree(commit.tree) for commit in commits) and not _is_record(repo, name, (old, new)):
             raise NameNotFoundError(name, "either commit", describe.names_close_to(repo, commits[-1], name))
+
+
+def _is_record(repo: Repository, name: str, commits: Sequence[ObjectId | None]) -> bool:
+    """Whether a name is that of a record in one of the commits, and not of a variable."""
+    is_variable = any(name in repo.tree_at(commit) for commit in commits)
+    return not is_variable and any(describe.has_record(repo, commit, name) for commit in commits)
 
 
 def _find_touched(repo: Repository, old: ObjectId | None, new: ObjectId) -> set[str] | None:
@@ -236,6 +246,8 @@ class Differences(Result):
     name: str = ""  # the one variable that was asked for
     sides: tuple[str, str] = ("", "")  # the files that they are in, where there are two
     records: tuple[str, ...] = ()  # that differ
+    record_changes: tuple[tuple[str, str, str], ...] = ()  # of the first of them: how, the name, the fields that differ
+    asked: tuple[str, ...] = ()  # names of records that were asked for
 
     @property
     def opens(self) -> Opens:
@@ -248,22 +260,43 @@ class Differences(Result):
             for row in self.rows
         ]
         old = hex_of(self.old[0]) if self.old else None
-        return {"old": old, "new": hex_of(self.new[0]), "changed": rows, "records": list(self.records)}
+        return {
+            "old": old,
+            "new": hex_of(self.new[0]),
+            "changed": rows,
+            "records": list(self.records),
+            "record_changes": _record_changes_json(self.record_changes),
+        }
 
     def outline(self) -> Differences:
         old = None if self.old is None else (self.old[0], describe.without_code(self.old[1]))
         new = self.new[0], describe.without_code(self.new[1])
-        return replace(
-            self, old=old, new=new, rows=tuple(row.outline() for row in self.rows), records=_how_many(self.records)
-        )
+        changes = _without_fields(self.record_changes)
+        return replace(self, old=old, new=new, rows=tuple(row.outline() for row in self.rows), record_changes=changes)
 
     def blocks(self) -> Sequence[Block]:
         head = [Line(text, style="strong") for text in _heads(self.old, self.new, self.sides)]
         records = [Line(f"records: {describe.records_line(self.records)}")] if self.records else []
+        records += [_record_line(*change) for change in self.record_changes if change[2] or self.asked]
         if not self.rows:
-            return [*head, Line("no variable differs"), *records]
+            nothing = f"no difference in {clean(' or '.join(self.asked))}" if self.asked else "no variable differs"
+            return [*head, *([] if self.asked and records else [Line(nothing)]), *records]
         variables = [block for row in self.rows for block in _blocks(row)]
         return [*head, *variables, *records, Line(_count(self.rows), style="quiet")]
+
+
+def _record_line(how: str, name: str, text: str) -> Line:
+    sign = f"{'−' if how == '-' else how} {name}"
+    return Line(f"{sign}: {text}" if text else sign, style=SIGNS[how], styled=len(sign) if how == "~" else None)
+
+
+def _record_changes_json(changes: Sequence[tuple[str, str, str]]) -> list[Json]:
+    return [{"how": how, "name": name, "fields": text} for how, name, text in changes]
+
+
+def _without_fields(changes: Sequence[tuple[str, str, str]]) -> tuple[tuple[str, str, str], ...]:
+    """What a notebook's file says of records: which of them changed, and nothing that they hold."""
+    return tuple((how, name, "") for how, name, _ in changes)
 
 
 def _blocks(row: Difference) -> list[Block]:
@@ -506,7 +539,7 @@ def _size(representation: Representation) -> str:
 
 
 def show_arguments(parser: Parser) -> None:
-    parser.takes("rev", "path", help="a commit (default: HEAD), or REF:NAME for a variable in it")
+    parser.takes("rev", "path", help="a commit (default: HEAD), or REF:NAME for a variable or a record in it")
     what = parser.one_of()
     parser.flag("--outputs", help="all that the cell showed, not only its first lines", group=what)
     parser.flag("--environment", help="interpreter, platform, working directory and installed packages", group=what)
@@ -543,6 +576,8 @@ def _commit(scope: Scope, found: ObjectId, commit: Commit, *, full: bool) -> Com
     outlines = {name: describe.entry_outline(scope.repo, name, entry) for name, entry in entries.items()}
     refs = describe.decorations(scope.repo, scope.head()).get(found, ())
     more = scope.spell_command("show", short(found), "--outputs")
+    parent = next(iter(commit.parents), None)
+    records = describe.changed_records(scope.repo, parent, found)
     return CommitReport(
         found,
         describe.mask_commit(commit),
@@ -553,7 +588,8 @@ def _commit(scope: Scope, found: ObjectId, commit: Commit, *, full: bool) -> Com
         full,
         more,
         describe.holders_among(scope.repo, commit.tree, commit.unsaved),
-        describe.changed_records(scope.repo, next(iter(commit.parents), None), found),
+        records,
+        describe.record_changes(scope.repo, parent, found) if records else (),
     )
 
 
@@ -571,6 +607,9 @@ class CommitReport(Result):
     how_to_see_more: str
     holders: frozenset[str] = frozenset()  # of what is not saved: see `describe.holders_among`
     records: tuple[str, ...] = ()  # that changed
+    record_changes: tuple[
+        tuple[str, str, str], ...
+    ] = ()  # of the first of them: how, the name, the fields that changed
 
     @property
     def opens(self) -> Opens:
@@ -586,12 +625,13 @@ class CommitReport(Result):
             "values": values,
             "outputs": outputs,
             "records": list(self.records),
+            "record_changes": _record_changes_json(self.record_changes),
         }
 
     def outline(self) -> CommitReport:
         outputs = self.outputs.without_code() if self.full and self.outputs is not None else None
-        commit, records = describe.without_code(self.commit), _how_many(self.records)
-        return replace(self, commit=commit, lines=self.outlines, outputs=outputs, records=records)
+        commit, changes = describe.without_code(self.commit), _without_fields(self.record_changes)
+        return replace(self, commit=commit, lines=self.outlines, outputs=outputs, record_changes=changes)
 
     def blocks(self) -> Sequence[Block]:
         refs = f" ({', '.join(self.refs)})" if self.refs else ""
@@ -604,8 +644,8 @@ class CommitReport(Result):
                 Line("Output:"),
                 *self.outputs.blocks(full=self.full, how_to_see_more=self.how_to_see_more),
             ]
-        if self.commit.changed:
-            blocks += [Line(""), Table(("", "", ""), self._rows(), flexible=2)]
+        if rows := (*self._rows(), *self._record_rows()):
+            blocks += [Line(""), Table(("", "", ""), rows, flexible=2)]
         return [*blocks, *(Line(f"! {line}") for line in describe.unsaved_lines(self.commit.unsaved, self.holders))]
 
     def _facts(self) -> tuple[tuple[str, str], ...]:
@@ -634,10 +674,8 @@ class CommitReport(Result):
             for change in self.commit.changed
         )
 
-
-def _how_many(records: Sequence[str]) -> tuple[str, ...]:
-    """What a notebook's file says of changed records: their ids may be anybody's data."""
-    return (plural(len(records), "record"),) if records else ()
+    def _record_rows(self) -> tuple[tuple[str, str, str], ...]:
+        return tuple(("−" if how == "-" else how, name, text) for how, name, text in self.record_changes if text)
 
 
 def _date(commit: Commit) -> str:
@@ -650,8 +688,47 @@ def _cell(commit: Commit) -> str:
     return clean(", ".join(part for part in (describe.prompt(commit), duration(commit.cell.duration_s), how) if part))
 
 
-def _variable(scope: Scope, found: ObjectId, commit: Commit, name: str) -> VariableReport:
+def _record(repo: Repository, found: ObjectId, name: str) -> RecordReport:
+    from agent_kernel.records.merge import field_texts, read_row
+    from agent_kernel.records.trees import history_from, key_of
+
+    row = read_row(repo, found, name)
+    assert row is not None
+    last = next(history_from(repo, found, key_of(name)), None)
+    made = found if last is None else repo.resolve(last.commit)
+    fields = tuple((clean(field), clean(text)) for field, text in field_texts(name, row))
+    return RecordReport(clean(previews.mask_text(name)), found, row.version, fields, (made, repo.commit_at(made)))
+
+
+@dataclass(frozen=True)
+class RecordReport(Result):
+    """One record as a commit holds it."""
+
+    name: str
+    commit: ObjectId
+    version: int
+    fields: tuple[tuple[str, str], ...]
+    last: tuple[ObjectId, Commit]  # the commit that made it what it is
+
+    def to_json(self) -> Json:
+        return {
+            "name": self.name,
+            "commit": hex_of(self.commit),
+            "version": self.version,
+            "changed_in": hex_of(self.last[0]),
+            "fields": dict(self.fields),
+        }
+
+    def blocks(self) -> Sequence[Block]:
+        facts = (("Commit:", short(self.commit)), ("Changed in:", describe.label(*self.last)))
+        head = Line(f"{self.name}, version {self.version}", strong=True)
+        return [head, Table(("", ""), facts), Line(""), Table(("", ""), self.fields, flexible=1)]
+
+
+def _variable(scope: Scope, found: ObjectId, commit: Commit, name: str) -> VariableReport | RecordReport:
     entry = scope.repo.tree(commit.tree).get(name)
+    if entry is None and describe.has_record(scope.repo, found, name):
+        return _record(scope.repo, found, name)
     if entry is None or name.startswith("\0"):
         raise NameNotFoundError(name, f"commit {short(found)}", describe.names_close_to(scope.repo, commit, name))
     last = next(iter(scope.repo.log_of_name(found, name)), (found, commit))

@@ -20,24 +20,30 @@ from agent_kernel.records.schema import known_schemas
 from agent_kernel.records.trees import (
     LIST,
     Row,
+    changed_units,
     decode_row,
     encode_entry,
     is_counter,
+    key_of,
     name_of,
     read_entry,
     tree_of,
     unit_of,
 )
+from agent_kernel.text import MASK
+from agent_kernel.values import previews
+from agent_kernel.values.previews.redaction import is_secret_under
 
 if TYPE_CHECKING:
     from agent_kernel.repository import ObjectId, Repository, Tree, Writer
 
-__all__ = ["RecordMerge", "merge_records"]
+__all__ = ["RecordMerge", "changes_of_records", "field_texts", "merge_records", "read_row"]
 
 _Clash: TypeAlias = "tuple[tuple[str, ...], object, object]"  # the way to a value, and what either side has
 
 _MOST_CLASHES: Final = 8  # fields of one record that an error names
 _MOST_TEXT: Final = 60
+_MOST_READ: Final = 2_000  # characters of a value that are looked through for keys and tokens
 _ABSENT: Final = object()
 
 
@@ -158,8 +164,7 @@ class _Merge:
         return "ours" if name in self._choose_ours else "theirs" if name in self._choose_theirs else ""
 
     def _read(self, tree: Tree, key: str) -> Row | None:
-        raw = tree.row(key)
-        return None if raw is None else decode_row(read_entry(self._repo, raw))
+        return _read_row(self._repo, tree, key)
 
     def _merged(self, unit: str, sides: _Sides, choice: str) -> Row:
         """The row with the fields of both; ours where that is a conflict."""
@@ -298,7 +303,10 @@ def _is_valid(unit: str, row: Row) -> bool:
 
 
 def _rows_of(name: str, clashes: list[_Clash]) -> list[tuple[str, str, str]]:
-    rows = [(f"{name}{''.join(f'[{key!r}]' for key in way)}", _text(mine), _text(new)) for way, mine, new in clashes]
+    rows = [
+        (f"{name}{''.join(f'[{key!r}]' for key in way)}", _text(mine, name=way[-1]), _text(new, name=way[-1]))
+        for way, mine, new in clashes
+    ]
     if len(rows) > _MOST_CLASHES:
         rows = [*rows[:_MOST_CLASHES], (f"{name}[…]", f"{len(rows) - _MOST_CLASHES} more", "…")]
     return rows
@@ -318,14 +326,91 @@ def _brief(unit: str, row: Row | None) -> str:
 
 def _briefs(fields: Mapping[str, object], id: str) -> Iterator[str]:
     facts = [(name, value) for name, value in fields.items() if value not in (None, "", [], {}, id)]
-    yield from (f"{name} {_text(value, 24)}" for name, value in facts[:4])
+    yield from (f"{name} {_text(value, 24, name)}" for name, value in facts[:4])
     if len(facts) > 4:
         yield f"{len(facts) - 4} more"
 
 
-def _text(value: object, most: int = _MOST_TEXT) -> str:
+def _text(value: object, most: int = _MOST_TEXT, name: str = "") -> str:
     if value is _ABSENT:
         return "removed"
+    if value and is_secret_under(name, value):
+        return MASK
     text = value if isinstance(value, str) else _json(value).decode()
+    text = previews.mask_text(text[:_MOST_READ])  # before it is cut: the beginning of a key is no key to see
     text = "".join(sign if sign.isprintable() else " " for sign in text)
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+# -- what differs between two commits, in words
+
+
+def changes_of_records(
+    repo: Repository, old: ObjectId | None, new: ObjectId | None, *, only: Collection[str] = (), most: int | None = None
+) -> list[tuple[str, str, str]]:
+    """The records that differ between two commits: for each `~`, `+` or `-`, its name, and its fields that differ.
+
+    Values are shortened, and what looks like a secret is masked.
+
+    Args:
+        only: names of records; by default all.
+        most: so many at most, the first. Only these are read.
+    """
+    keys = {key_of(name) for name in only}
+    found = [(unit, how) for unit, how in changed_units(repo, old, new) if not keys or unit in keys]
+    before, after = tree_of(repo, old), tree_of(repo, new)
+    return [
+        (how, name_of(unit), _change_text(unit, _read_row(repo, before, unit), _read_row(repo, after, unit)))
+        for unit, how in found[:most]
+    ]
+
+
+def _change_text(unit: str, old: Row | None, new: Row | None) -> str:
+    if old is None or new is None:
+        return _brief(unit, old or new)
+    if _is_whole(unit, old) or _is_whole(unit, new):
+        return " → ".join(dict.fromkeys((_brief(unit, old), _brief(unit, new))))
+    found = list(_find_differences(_fields(old), _fields(new), ()))
+    texts = [_field_text(*one) for one in found[:_MOST_CLASHES]]
+    texts += [f"{len(found) - _MOST_CLASHES} more"] if len(found) > _MOST_CLASHES else []
+    return ", ".join(texts) or (
+        "stored again as it was" if old.expires_ns == new.expires_ns else "another time to live"
+    )
+
+
+def _find_differences(old: Mapping[str, object], new: Mapping[str, object], way: tuple[str, ...]) -> Iterator[_Clash]:
+    for key in dict.fromkeys((*old, *new)):
+        was, now = old.get(key, _ABSENT), new.get(key, _ABSENT)
+        if _is_same(was, now):
+            continue
+        inner = _dict_of(was), _dict_of(now)
+        if inner[0] is not None and inner[1] is not None:
+            yield from _find_differences(inner[0], inner[1], (*way, key))
+        else:
+            yield (*way, key), was, now
+
+
+def _field_text(way: tuple[str, ...], old: object, new: object) -> str:
+    name = ".".join(_text(key) for key in way)
+    if new is _ABSENT:
+        return f"without {name}"
+    sides = [side for side in (old, new) if side is not _ABSENT]
+    return f"{name} {' → '.join(_text(side, name=way[-1]) or 'empty' for side in sides)}"
+
+
+def read_row(repo: Repository, commit: ObjectId | None, name: str) -> Row | None:
+    """The record, or the list, that a person names so, as a commit has it."""
+    return _read_row(repo, tree_of(repo, commit), key_of(name))
+
+
+def _read_row(repo: Repository, tree: Tree, unit: str) -> Row | None:
+    raw = tree.row(unit)
+    return None if raw is None else decode_row(read_entry(repo, raw))
+
+
+def field_texts(name: str, row: Row) -> list[tuple[str, str]]:
+    """The fields of a record and what they hold, shortened and masked. Of what is encrypted, and of a list, only that."""
+    unit = key_of(name)
+    if _is_whole(unit, row):
+        return [("", _brief(unit, row))]
+    return [(_text(key), _text(value, 400, key) or "empty") for key, value in _fields(row).items()]

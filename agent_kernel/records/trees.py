@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import msgspec
 import zstandard
@@ -43,6 +43,7 @@ __all__ = [
     "entries_of",
     "history_from",
     "is_counter",
+    "key_of",
     "name_of",
     "plan_cuts",
     "read_entry",
@@ -297,6 +298,16 @@ def name_of(unit: str) -> str:
     """How a person names the record: `Note:a`. No sign in it has a meaning in a conflict or on a command line."""
     collection, _, id = unit.partition("\0")
     return f"{quote(collection, safe='')}:{quote(id, safe='/@#.-_~')}"
+
+
+def key_of(name: str) -> str:
+    r"""The key of the record that a person names so, or of a list.
+
+    >>> key_of("Note:a"), key_of(name_of("a:b\0c:d"))
+    ('Note\x00a', 'a:b\x00c:d')
+    """
+    collection, _, id = name.partition(":")
+    return f"{unquote(collection)}\0{unquote(id)}"
 
 
 def is_counter(key: str) -> bool:

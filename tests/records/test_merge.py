@@ -228,10 +228,10 @@ def test_diff_and_show_name_the_records_that_changed(tmp_path: Any) -> None:
             answer(words, Scope(repo))[0].outline().to_text(100)
             for words in (["show", "HEAD"], ["diff", "HEAD~3", "HEAD"])
         ]
-        assert ["1 record\n" in outlines[0], "records: 3 records" in outlines[1]] == [True, True]
+        assert ["+list:/talk\n" in outlines[0], "records: ~Note:a, -Note:b, +list:/talk" in outlines[1]] == [True, True]
         assert not any(
-            "talk" in text for text in outlines
-        )  # an id may be anybody's data, and no notebook's file holds it
+            held in text for text in outlines for held in ("later", "item", "stars")
+        )  # a notebook's file holds names, as those of the log, and nothing of what is under them
         log = answer(["log"], Scope(repo))[0]
         assert [
             next(word for word in line.split() if ":" in word and word[0] in "+~−")

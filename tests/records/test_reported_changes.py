@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import agent_kernel as ak
+from agent_kernel.commands.scope import Scope
+from agent_kernel.commands.table import answer
 from agent_kernel.records import Records
 
 
@@ -112,3 +114,107 @@ def test_a_program_that_keeps_no_records_loads_no_models(tmp_path: Path) -> None
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=50)
     assert done.stdout.strip() == "('-Note:2',) False"
+
+
+# -- `show` and `diff`
+
+
+class Login(ak.Record):
+    password: str = ""
+    note: str = ""
+    tags: dict[str, int] = {}  # noqa: RUF012  # pydantic copies it
+
+
+TOKEN = "sk-proj-" + "A1b2C3d4" * 6
+
+
+def text_of(repo: ak.Repository, *words: str, outline: bool = False) -> list[str]:
+    result = answer(list(words), Scope(repo))[0]
+    text = (result.outline() if outline else result).to_text(200)
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Iterator[ak.Repository]:
+    """Its two last commits are these changes of records."""
+    with ak.open(tmp_path / "store") as repo, ak.Versioned(repo) as state:
+        notes = repo.records(Note)
+        notes.put(Note(id="1", text="draft", stars=1))
+        notes.put(Note(id="2", text="gone"))
+        state.commit("first")
+        notes.update("1", text="final")
+        notes.delete("2")
+        notes.put(Note(id="3", text="new", stars=4))
+        state.commit("second")
+        yield repo
+
+
+CHANGES = ["~ Note:1: text draft → final", "− Note:2: text gone, stars 0", "+ Note:3: text new, stars 4"]
+
+
+def test_diff_names_the_fields_of_records_that_differ(repo: ak.Repository) -> None:
+    lines = text_of(repo, "diff", "HEAD~1", "HEAD")
+    assert lines[2:] == ["no variable differs", "records: ~Note:1, -Note:2, +Note:3", *CHANGES]
+    assert "~ Note:1: text final → draft" in text_of(repo, "diff", "HEAD", "HEAD~1")
+
+
+def test_show_names_the_fields_of_records_that_changed(repo: ak.Repository) -> None:
+    lines = text_of(repo, "show", "HEAD")
+    assert lines[-3:] == [line.replace(": ", " ", 1) for line in CHANGES]
+
+
+def test_what_stays_in_a_notebook_names_records_and_holds_none_of_their_fields(repo: ak.Repository) -> None:
+    for words in (["show", "HEAD"], ["diff", "HEAD~1", "HEAD"]):
+        lines = text_of(repo, *words, outline=True)
+        assert any("~Note:1, -Note:2, +Note:3" in line for line in lines)
+        assert not [line for line in lines if any(text in line for text in ("draft", "final", "gone", "new"))]
+
+
+def test_fields_are_masked_and_shortened(tmp_path: Path) -> None:
+    with ak.open(tmp_path / "store") as repo:
+        logins = repo.records(Login)
+        logins.put(Login(id="a", password="x7-kk-2951", note=f"with {TOKEN}", tags={"a": 1, "b": 2}))
+        logins.put(Login(id=TOKEN))
+        logins.update("a", password="y8-ll-3062", note="long " * 99, tags={"a": 1, "b": 3, "c": 4})
+        text = "\n".join([*text_of(repo, "diff", "HEAD~2", "HEAD"), *text_of(repo, "diff"), *text_of(repo, "show")])
+        assert not any(secret in text for secret in ("2951", "3062", "A1b2C3d4"))
+        changes = next(line for line in text_of(repo, "diff") if line.startswith("~ Login:a: "))
+        assert changes.startswith("~ Login:a: password •••• masked → •••• masked, note with •••• masked → long long")
+        assert changes.endswith("…, tags.b 2 → 3, tags.c 4")
+
+
+def test_lists_are_counted_and_sealed_records_stay_sealed(tmp_path: Path) -> None:
+    with ak.open(tmp_path / "store") as repo:
+        talk = repo.list("talk", plane="branch")
+        notes = repo.records(Note, secret="k" * 32)
+        talk.append("hello")
+        notes.put(Note(id="1", text="one"))
+        talk.extend(["good", "day"])
+        notes.update("1", text="two")
+        lines = text_of(repo, "diff", "HEAD~2", "HEAD")
+        assert lines[-2:] == ["~ Note:1: encrypted", "~ list:/talk: 1 item → 3 items"]
+
+
+def test_of_many_records_the_first_are_told(tmp_path: Path) -> None:
+    with ak.open(tmp_path / "store") as repo, ak.Versioned(repo) as state:
+        for number in range(30):
+            repo.records(Note).put(Note(id=f"{number:02}", stars=number))
+        state.commit("many")
+        lines = text_of(repo, "show", "HEAD")
+        assert sum(line.startswith("+ Note:") for line in lines) == 8
+        assert any(line.endswith(" and 22 more") for line in lines)
+
+
+def test_diff_and_show_of_one_record(repo: ak.Repository) -> None:
+    assert text_of(repo, "diff", "HEAD~1", "HEAD", "Note:1")[2:] == [CHANGES[0]]
+    assert text_of(repo, "diff", "HEAD~1", "HEAD", "--", "Note:3", "Note:2")[2:] == CHANGES[1:]
+    repo.records(Note).put(Note(id="x:y", text="later"))
+    assert text_of(repo, "diff", "HEAD~1", "HEAD", "Note:1")[2:] == ["no difference in Note:1"]
+    shown = text_of(repo, "show", "HEAD~1:Note:1")
+    assert shown[0] == "Note:1, version 2"
+    assert ["text final" in shown, "stars 1" in shown] == [True, True]
+    assert any(line.startswith("Changed in: ") and line.endswith("second") for line in shown)
+    assert "text later" in text_of(repo, "show", "HEAD:Note:x%3Ay")
+    for words in (["show", "HEAD:Note:9"], ["diff", "HEAD~1", "HEAD", "Note:9"]):
+        with pytest.raises(ak.NotFoundError, match="Note:9"):
+            answer(words, Scope(repo))
