@@ -245,7 +245,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
         """`<Commit cell [7] by ada, tree 1f2e3d4c, on 3f2a91c4: ~df, +model>`; code and messages may hold secrets."""
         cell = f" [{self.cell.number}]" if self.cell is not None and self.cell.number is not None else ""
         on = f", on {' and '.join(map(short, self.parents))}" if self.parents else ""
-        changed = ", ".join(f"{change.how}{change.name}" for change in self.changed[:_NAMES]) or "no change"
+        changed = ", ".join(f"{change.how}{change.name}" for change in self.changed[:_NAMES]) or "no variable changed"
         more = f" and {len(self.changed) - _NAMES} more" if len(self.changed) > _NAMES else ""
         return f"<Commit {self.kind}{cell} by {self.author.name}, tree {short(self.tree)}{on}: {changed}{more}>"
 
