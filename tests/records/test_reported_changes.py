@@ -218,3 +218,33 @@ def test_diff_and_show_of_one_record(repo: ak.Repository) -> None:
     for words in (["show", "HEAD:Note:9"], ["diff", "HEAD~1", "HEAD", "Note:9"]):
         with pytest.raises(ak.NotFoundError, match="Note:9"):
             answer(words, Scope(repo))
+
+
+def test_a_conflict_shows_no_secret_of_a_record(state: ak.Versioned) -> None:
+    logins, session = state.session.repo.records(Login), state.session
+    logins.put(Login(id="a"))
+    state.commit("first")
+    session.switch("idea", create=True)
+    logins.update("a", password="x7-kk-2951", note=TOKEN)
+    session.switch("main")
+    logins.update("a", password="y8-ll-3062", note="none")
+    with pytest.raises(ak.MergeConflictError) as caught:
+        session.merge("idea")
+    rows = caught.value.conflicts
+    assert rows == (
+        ("Login:a['password']", "•••• masked", "•••• masked"),
+        ("Login:a['note']", "none", "•••• masked"),
+    )
+
+
+def test_the_sentence_of_a_panel_counts_the_records(state: ak.Versioned) -> None:
+    from agent_kernel.panels.actions import count_changes
+
+    notes_of(state).put(Note(id="1"))
+    assert count_changes(state.commit("one")) == "1 record changed"
+    state["x"] = 1
+    notes_of(state).put(Note(id="2"))
+    notes_of(state).put(Note(id="3"))
+    assert count_changes(state.commit("more")) == "1 variable added; 2 records changed"
+    state["x"] = 2
+    assert count_changes(state.commit("x")) == "1 variable changed"
