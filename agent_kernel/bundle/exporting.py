@@ -20,8 +20,7 @@ from agent_kernel.bundle.secrets import holds_any, looks_secret, value_looks_sec
 from agent_kernel.cells.files import history_notebook
 from agent_kernel.commands.contents import read_stored
 from agent_kernel.errors import NameNotFoundError, RefNotFoundError
-from agent_kernel.records.merge import name_of
-from agent_kernel.records.trees import decode_row, read_entry, unit_of
+from agent_kernel.records.trees import decode_row, name_of, read_entry, unit_of
 from agent_kernel.repository import (
     Commit,
     Document,
