@@ -378,7 +378,7 @@ class SessionClosedError(NotBoundError):
     """The session was closed and gave its branch back. Nothing was changed."""
 
     def __str__(self) -> str:
-        return "this session was closed, and gave its branch back; bind the namespace again (agent_kernel.bind)"
+        return "this session was closed, and gave its branch back; bind the namespace again (agent_kernel.bind), or open its Versioned or Namespace anew"
 
 
 class UntrustedStoreError(AgentKernelError):

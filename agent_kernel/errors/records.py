@@ -74,9 +74,10 @@ class StaleRecordError(RecordError):
         if self.reason:
             return f"{self._what} {self.reason}"
         is_record = self.what == "version"  # whose first version is 1
+        if is_record and not self.expected:
+            return f"{self._what} is there already, at version {self.found}: read it, or choose another id"
         now = "is not there" if is_record and not self.found else f"is at {self.what} {self.found}"
-        then = "no such record" if is_record and not self.expected else f"{self.what} {self.expected}"
-        return f"{self._what} {now}, and {then} was expected: read it again"
+        return f"{self._what} {now}, and {self.what} {self.expected} was expected: read it again"
 
 
 class NewerRecordError(RecordError):

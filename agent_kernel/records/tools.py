@@ -399,7 +399,7 @@ class Tool(Generic[P, R]):
         while True:
             try:
                 call.begin(wait_s or 0.0, time.sleep)
-                result = _within(work, self._options.timeout_s)
+                result = _within(work, self._options.timeout_s, self.name)
             except BaseException as error:
                 wait_s = call.fail(error)
                 if wait_s is None:
@@ -577,7 +577,7 @@ class _Call:
         return {"process": "", "next_retry_s": 0.0, "duration_ms": took_ms}
 
 
-def _within(work: Callable[[], object], timeout_s: float) -> object:
+def _within(work: Callable[[], object], timeout_s: float, name: str) -> object:
     """Do the work, on a thread of its own where nobody waits longer than so many seconds for it."""
     if not timeout_s:
         return work()
@@ -594,7 +594,7 @@ def _within(work: Callable[[], object], timeout_s: float) -> object:
     thread.start()
     thread.join(timeout_s)
     if not ended:
-        raise TimeoutError(f"it took longer than {timeout_s:g} seconds")
+        raise TimeoutError(f"{name} took longer than {timeout_s:g} seconds")
     is_result, found = ended[0]
     if not is_result:
         raise found
