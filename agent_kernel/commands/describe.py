@@ -79,6 +79,7 @@ __all__ = [
     "grown",
     "grown_between",
     "growth",
+    "has_record",
     "holders_among",
     "is_code",
     "is_terminal",
