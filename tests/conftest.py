@@ -92,6 +92,10 @@ def nothing_goes_on() -> Iterator[None]:
         assert not going_on, [traceback.format_stack(frames.get(one.thread)) for one in going_on]
         vars(side_effects)["_audit"].started.clear()
         vars(side_effects)["_audit"].gated.clear()
+    if rights := sys.modules.get("agent_kernel.agents.rights"):
+        noted: Any = vars(rights)["_noted"]
+        noted.is_lingering = False  # else the next step puts back what the next test patched before it
+        noted.objects.clear()
 
 
 @pytest.fixture
