@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 import pytest
 
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
+from agent_kernel.values.reducers.code import find_shared_entries
 from tests.support.notebooks import Notebook, names_changed
 
 # How a cached function is made and called, and what has to hold of it whenever.
@@ -25,6 +29,10 @@ SHARED: dict[str, tuple[str, str]] = {
     "of a method of what can be hashed": ("class C:\n    def __init__(self): self.k = 'k'\n    def __hash__(self): return hash(self.k)\n    def __eq__(self, other): return self.k == other.k\n    @lru_cache\n    def m(self, n): return [n, self]\nc = C(); x = c.m(1); f = [C, c]", "c.m(1) is x and x[1] is c"),
     "of a static method": ("class C:\n    @staticmethod\n    @cache\n    def m(n): return [n]\nx = C.m(1); f = [C]", "C.m(1) is x"),
     "an array": ("import numpy as np\n@cache\ndef f(n): return np.zeros(n)\nx = f(3)", "f(3) is x"),
+    "one of many": ("@cache\ndef f(n): return [n]\nfor n in range(300): f(n)\nx = f(7)", "f(7) is x"),
+    "below one of many": ("@cache\ndef f(n): return [n, [n]] if n % 9 else (n, 'a')\nfor n in range(300): f(n)\nx, y = f(7)[1], f(8)", "f(7)[1] is x and f(8) is y and f(8)[1] == [8]"),
+    "of many kinds": ("@cache\ndef f(n): return [n, str(n), {n}, {n: n}, (n,), None, print][n % 7]\nfor n in range(70): f(n)\nx = [f(n) for n in (7, 9, 10)]", "all(f(n) is one for n, one in zip((7, 9, 10), x))"),
+    "a long one": ("@cache\ndef f(n): return list(range(n))\nx = f(600)\nf(2)", "f(600) is x and f(2) == [0, 1]"),
     "a table": ("import pandas as pd\n@cache\ndef f(n): return pd.DataFrame({'a': [n]})\nx = f(3)", "f(3) is x"),
 }  # fmt: skip
 
@@ -72,6 +80,27 @@ def test_what_nothing_else_holds_is_worked_out_again_and_is_no_change() -> None:
     with Notebook(Repository.open(store)) as again:
         again.checkout()
         assert again.look("(f.cache_info().currsize, f(1), len(calls))") == (0, ["SECRET", 1], 51)
+
+
+def test_what_is_in_a_large_cache_is_looked_at_all_at_once() -> None:
+    """Each call of a function of ours for each of 50,000 results made a cell beside them take a second."""
+    made: dict[str, Any] = {"__name__": "__main__"}
+    exec("from functools import cache\n@cache\ndef f(n): return [str(n)]\nfor n in range(5_000): f(n)\nx = f(7)", made)
+    calls = 0
+
+    def count(_frame: object, event: str, _of: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    find_shared_entries(made["f"])  # what it works out once
+    sys.setprofile(count)
+    try:
+        found = find_shared_entries(made["f"])
+    finally:
+        sys.setprofile(None)
+    assert [one[2] for one in found] == [["7"]]
+    assert found[0][2] is made["x"]
+    assert calls < 50
 
 
 def test_a_resource_in_a_cache_is_asked_for_again_after_a_restart() -> None:

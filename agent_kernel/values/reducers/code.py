@@ -30,6 +30,7 @@ import uuid
 import weakref
 from collections.abc import Collection, Iterable
 from functools import cache
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from xxhash import xxh3_128_digest
@@ -277,7 +278,7 @@ def find_shared_entries(cached: Any) -> tuple[Called, ...]:
     keys, results, mark = _entries(cached)
     shared = _are_shared(results, _of_result())
     typed: bool = cached.cache_parameters()["typed"]
-    return tuple((*_arguments(key, mark, typed), results[at]) for at, key in enumerate(keys) if shared[at])
+    return tuple((*_arguments(keys[at], mark, typed), results[at]) for at in compress(range(len(keys)), shared))
 
 
 def results_of(cached: Any) -> list[Any]:
@@ -318,21 +319,48 @@ def _of_result() -> int:
 
 
 def _are_shared(results: list[Any], explained: int) -> list[bool]:
-    return [_is_shared(result, explained) for result in results]
+    """Whether anything but the cache holds each result, or anything but the result something below it.
+
+    All results are looked at together as far as that goes: a cache has hundreds of thousands.
+    """
+    counts = list(map(sys.getrefcount, results))
+    kinds = list(map(id, map(type, results)))
+    shared = [count > explained and kind not in _PLAIN_IDS for count, kind in zip(counts, kinds, strict=True)]
+    containers = [at for at, kind in enumerate(kinds) if kind in _CONTAINER_IDS and not shared[at]]
+    unclear = _list_unclear(results, containers)
+    for at in [at for at, kind in enumerate(kinds) if kind not in _CONTAINER_IDS and kind not in _PLAIN_IDS]:
+        if _is_plain(results[at]):
+            shared[at] = False
+        elif not shared[at] and _is_entered(results[at]):
+            unclear.append(at)
+    for at in unclear:
+        shared[at] = _is_shared_below(results[at])
+    return shared
 
 
-def _is_shared(result: Any, explained: int) -> bool:
-    """Whether anything but the cache holds a result, or anything but the result something below it."""
-    seen = 0
-    level = [result]
+def _list_unclear(results: list[Any], containers: list[int]) -> list[int]:
+    """Which of these results, all of them containers, are long or hold more than texts and numbers."""
+    found = [results[at] for at in containers]
+    is_short = max(map(len, found), default=0) < _MOST_BELOW // 2  # a dict has twice as many objects as keys
+    if is_short and _PLAIN_IDS.issuperset(map(id, map(type, gc.get_referents(*found)))):
+        return []
+    return [
+        at
+        for at, one in zip(containers, found, strict=True)
+        if len(one) >= _MOST_BELOW // 2 or not _PLAIN_IDS.issuperset(map(id, map(type, gc.get_referents(one))))
+    ]
+
+
+def _is_shared_below(result: Any) -> bool:
+    seen = 1
+    level = referents([result])
     while level:
         counts = list(map(sys.getrefcount, level))
         positions = [at for at, value in enumerate(level) if not _is_plain(value)]
         seen += len(level)
-        if seen > _MOST_BELOW or any(counts[at] > explained for at in positions):
+        if seen > _MOST_BELOW or any(counts[at] > _BELOW_IT for at in positions):
             return True
         level = referents([level[at] for at in positions if _is_entered(level[at])])
-        explained = _BELOW_IT
     return False
 
 
