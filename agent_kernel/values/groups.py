@@ -429,7 +429,7 @@ def are_same(members: Mapping[str, object], digest: bytes, names: LiveNames, nam
 
 
 def _digest_of_members(members: Mapping[str, object], names: LiveNames, namespace: dict[str, object]) -> bytes:
-    """Covers what is saved of one plain function or class, or of a long container and functions that have it as a default.
+    """Covers what is saved of one plain function or class, or of a long container, its methods and functions with it as a default.
 
     Empty for anything else. Such a function is called by most cells, and the container may have a million words.
     """
@@ -446,6 +446,8 @@ def _digest_of_members(members: Mapping[str, object], names: LiveNames, namespac
     for name, value in members.items():
         if isinstance(value, types.FunctionType):
             digest = digest_of_function(value, namespace, ids)
+        elif isinstance(value, types.BuiltinMethodType):
+            digest = f"{value.__name__}\0{id(value.__self__)}".encode() if id(value.__self__) in ids else b""
         else:
             digest = atoms.digest_of(value) if _is_alone(value, namespace) else b""
         if not digest:
@@ -455,7 +457,7 @@ def _digest_of_members(members: Mapping[str, object], names: LiveNames, namespac
 
 
 # By id: hashing a type runs its metaclass.
-_DIGESTED_IDS = frozenset(map(id, (list, tuple, set, dict, types.FunctionType)))
+_DIGESTED_IDS = frozenset(map(id, (list, tuple, set, dict, types.FunctionType, types.BuiltinMethodType)))
 
 
 def _digest_of_code(name: str, value: Any, names: LiveNames, namespace: dict[str, object]) -> bytes:

@@ -571,6 +571,7 @@ class Guard:
         self._contents: dict[int, tuple[Any, Any]] = {}
         self._bindings: dict[str, object] = {}
         self._seen: dict[int, object] = {}
+        self._followed: dict[int, type] = {}  # classes of which there may be a million objects
 
     def put_back(self) -> None:
         for name, value in self._bindings.items():
@@ -639,7 +640,9 @@ class Guard:
 
     def keep_globals(self, kind: type) -> None:
         """The variables that code of the class may change when its objects are loaded."""
-        self.keep_used(_codes_run(kind, self._namespace, self._seen))
+        if id(kind) not in self._followed:
+            self._followed[id(kind)] = kind
+            self.keep_used(_codes_run(kind, self._namespace, self._seen))
 
     def keep_used(self, codes: Iterable[types.CodeType]) -> None:
         """The variables that code may change."""

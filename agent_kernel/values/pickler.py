@@ -140,6 +140,7 @@ class Pickler(pickle.Pickler):
         self._has_reduced = False
         self.module_budget = reducers.MOST_IN_MODULES
         self.derived: set[int] = set()  # ids of mappings that are filled again, and are saved empty
+        self.known_of_types: dict[tuple[object, ...], Any] = {}  # what reducers found out, as long as this dump lasts
         self._sum_of_own = sum(map(id, gc.get_referents(self)))  # before the memo holds anything
 
     def dump(self, value: object, /) -> None:

@@ -271,7 +271,8 @@ def _dump_parts(
     """Pickle each part of a container; None where that cannot be done part by part."""
     found: list[Segment] = []
     below = addresses(value.values() if type(value) is dict else value)
-    shortest = 0
+    shortest = instances = 0
+    distinct = set[int]()
     for items, (start, end) in zip(_slices(value, cuts), cuts.spans, strict=True):
         dump = Dump()
         try:
@@ -286,10 +287,15 @@ def _dump_parts(
             if id(value) in pickler.memo_ids():
                 return None
             shortest = min(shortest or size, size)
+        instances += len(dump.instances)
+        distinct.update(ids_of(dump.instances))
+        if instances > 2 * len(distinct):  # items lead to each other, and each segment would hold many of them
+            return None
         digest = xxh3_128_digest(dump.streams[0])
         objects = b"" if are_atoms else pickler.sum_met(items)
         mark = xxh3_128_digest(digest + below[start * ADDRESS_BYTES : end * ADDRESS_BYTES] + objects)
         met = addresses(gc.get_referents(pickler)) if notes_met and not are_atoms else None
+        del pickler  # it holds all attribute dicts, which would seem to be shared where the next segment leads to them
         found.append(Segment(items, dump, digest, mark, set() if are_atoms else None, met))
     return found
 
