@@ -19,7 +19,7 @@ import msgspec
 from agent_kernel.repository import Change, Entry, Unsaved
 from agent_kernel.session import saving
 from agent_kernel.session.tracking import LEAST_COST_S, NO_OWN, Group, Roots, Tracking
-from agent_kernel.values import CLASS_PREFIX, class_entry, references
+from agent_kernel.values import CLASS_PREFIX, class_entry, nans, references
 from agent_kernel.values.aliases import BYTE_OWNERS, Reach, find, ids_of_items, join_reaches, root_below, root_of
 from agent_kernel.values.dump import Dump, LiveNames
 from agent_kernel.values.groups import Dumped, Layout, are_same, dump_group, dump_plain, is_same, plain_stream, reach_of
@@ -649,7 +649,7 @@ class Dumps:
 
     def _is_atom(self, name: str, value: object) -> bool:
         """Whether the value is short and immutable, and was not saved together with others: then there is nothing to dump."""
-        if id(type(value)) not in ATOM_IDS:
+        if id(type(value)) not in ATOM_IDS or nans.is_nan(value):
             return False
         size = len(value) if isinstance(value, str | bytes) else value.bit_length() if isinstance(value, int) else 0
         if size > _SHORT:

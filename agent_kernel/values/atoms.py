@@ -21,7 +21,7 @@ import pickle
 import sys
 import weakref
 from collections.abc import Iterable, Sequence
-from itertools import chain, islice, repeat
+from itertools import chain, compress, islice, repeat
 from operator import is_
 from types import NotImplementedType, SimpleNamespace
 from typing import Any
@@ -29,6 +29,7 @@ from typing import Any
 import msgspec
 from xxhash import xxh3_128, xxh3_128_digest
 
+from agent_kernel.values import nans
 from agent_kernel.values.introspection import addresses, ids_of, set_table_and_items, visit_set_table
 
 LONG = 10_000  # items, from which it pays
@@ -106,10 +107,16 @@ class Encoded:
     """An array as the codes and the distinct atoms that it consists of, encoded when somebody asks for the bytes."""
 
     def __init__(
-        self, items: Any, are_plain: bool, facts: tuple[Fact, ...] = (), parts: tuple[bytes, bytes] | None = None
+        self,
+        items: Any,
+        are_plain: bool,
+        facts: tuple[Fact, ...] = (),
+        parts: tuple[bytes, bytes] | None = None,
+        nans: tuple[tuple[int, float], ...] = (),
     ) -> None:
         self.items = items
         self.are_plain = are_plain
+        self.nans = nans  # those of which it counts which they are, by their place among the distinct atoms
         self._parts = parts
         self.facts = facts or tuple(Fact(len(part), part if len(part) <= _FEW_BYTES else None) for part in self.parts())
 
@@ -146,6 +153,7 @@ class _LastDump(msgspec.Struct):
     items: Any
     are_plain: bool = False
     facts: tuple[Fact, ...] = ()
+    nans: tuple[tuple[int, float], ...] = ()
     digest: bytes = b""
     table: bytes = b""  # a digest of the table that a set kept the items in
 
@@ -163,7 +171,7 @@ def encode_array(array: Any, order: str, *, watched: bool) -> Encoded | None:
     flat = array.reshape(-1, order=order)
     last = _last_dumps.get(id(array))
     if last is not None and last.watch() is array and last.facts and _same_items(flat, last.items):
-        return Encoded(last.items, last.are_plain, last.facts)
+        return Encoded(last.items, last.are_plain, last.facts, nans=last.nans)
     _last_dumps.pop(id(array), None)
     items = flat.copy()  # from here on other threads may do with the array what they like
     if not _may_be_atoms(items.flat):
@@ -173,10 +181,29 @@ def encode_array(array: Any, order: str, *, watched: bool) -> Encoded | None:
     if kinds is None:
         return None
     are_plain = kinds <= _SCALAR_IDS
-    made = Encoded(items, are_plain, parts=(codes, _pickle_atoms(distinct, are_plain)))
+    pickled = _pickle_atoms(distinct, are_plain)
+    made = Encoded(items, are_plain, parts=(codes, pickled), nans=_nans_among(distinct, pickled))
     if watched:
-        _keep(array, items, are_plain=made.are_plain, facts=made.facts)
+        _keep(array, items, are_plain=made.are_plain, facts=made.facts, nans=made.nans)
     return made
+
+
+def _nans_among(distinct: Sequence[object], pickled: bytes) -> tuple[tuple[int, float], ...]:
+    """The NaNs among distinct atoms, and where: all of them where they are few, else those that everybody knows.
+
+    Of very many each was made by itself, as when numbers become objects.
+    """
+    if not nans.may_hold(pickled):
+        return ()
+    kinds = map(is_, map(type, distinct), repeat(float))
+    floats: list[tuple[int, Any]] = list(compress(enumerate(distinct), kinds))
+    found = [(place, value) for place, value in floats if value != value]
+    if len(found) > _FEW_NANS:
+        found = [(place, value) for place, value in found if nans.find_known(value) is not None]
+    return tuple(found)
+
+
+_FEW_NANS = 16
 
 
 def _keep(value: Any, items: Any, **known: Any) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from xxhash import xxh3_128
 
-from agent_kernel.values import CLASS_PREFIX, atoms, references, segments
+from agent_kernel.values import CLASS_PREFIX, atoms, nans, references, segments
 from agent_kernel.values.aliases import (
     BY_PLACE,
     Reach,
@@ -46,6 +46,7 @@ from agent_kernel.values.pickler import (
     Pickler,
     dump_objects,
     open_dump,
+    write_with_nans,
 )
 from agent_kernel.values.references import Named
 from agent_kernel.values.segments import NOWHERE, Cuts
@@ -322,7 +323,8 @@ def _go_on(members: Mapping[str, object], lead: Dumped, namespace: dict[str, obj
             pickler.go_on(_all_of(members), dump)
     except (*FOREIGN, NamespaceMetError):
         return None
-    if pickler.dicts_met():
+    marker = pickler.marker
+    if pickler.dicts_met() or (marker is not None and marker.number_shared()):
         return None
     if len(dump.memory) > len(lead.dump.memory):
         ranges = [(found.space, found.low, found.high) for found in clusters_of(dump.memory, dump.views)]
@@ -398,15 +400,19 @@ def _is_alone(value: object, namespace: dict[str, object]) -> bool:
 
 
 def plain_stream(value: object, namespace: dict[str, object]) -> bytes | None:
-    """The stream of a short container of atoms, which is all that a dump of it gives; None of anything else."""
+    """The stream of a short container of atoms, which is all that a dump of it gives; None of anything else.
+
+    Which NaN one is takes more than that to tell.
+    """
     if not _holds_only_atoms(value) or references.may_be_container(value, namespace):
         return None
-    return pickle.dumps(value, PROTOCOL)
+    stream = pickle.dumps(value, PROTOCOL)
+    return None if nans.may_hold(stream) else stream
 
 
 def dump_plain(value: object, namespace: dict[str, object]) -> Dumped | None:
     """The dump of an atom, or of a short container of atoms; None of anything else."""
-    if id(type(value)) in ATOM_IDS:
+    if id(type(value)) in ATOM_IDS and not nans.is_nan(value):
         return Dumped(_PLAIN, [pickle.dumps(value, PROTOCOL)], [], Dump(), Reach())
     stream = plain_stream(value, namespace)
     if stream is None:
@@ -768,21 +774,30 @@ def _dump_around(
 
     None of them if one is met too early: segments have to be loaded before that can be.
     """
-    sink, dump = io.BytesIO(), Dump()
-    pickler = segments.open_pointing(sink, dump, names, namespace, numbers)
-    pickler.shared_dicts = frozenset(numbers).union(map(id, shared))
-    pickler.dump(shared)
-    if pickler.met:
-        return dump, []
     leading: list[set[int]] = []
-    for value in [values] if joined and len(values) > 1 else values:
-        before = len(pickler.met)
-        pickler.dump(value)
-        leading.append(set(pickler.met[before:]))
-    if pickler.dicts_met():
+
+    def write(marker: nans.Marker | None) -> tuple[segments.Pointing, bytes]:
+        leading.clear()
+        sink = io.BytesIO()
+        pickler = segments.open_pointing(sink, Dump(), names, namespace, numbers)
+        pickler.shared_dicts = frozenset(numbers).union(map(id, shared))
+        if marker is not None:
+            pickler.mark_nans(marker)
+        pickler.dump(shared)
+        if pickler.met:
+            return pickler, b""
+        for value in [values] if joined and len(values) > 1 else values:
+            before = len(pickler.met)
+            pickler.dump(value)
+            leading.append(set(pickler.met[before:]))
+        return pickler, sink.getvalue()
+
+    pickler = write_with_nans(write, namespace)
+    dump = pickler.dump_record
+    if not leading or pickler.dicts_met():
         return dump, []
     dump.keepalive = pickler.keepalive
-    dump.streams.append(sink.getvalue())
+    dump.streams.append(pickler.sink.getvalue())
     return dump, leading
 
 

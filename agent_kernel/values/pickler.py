@@ -29,7 +29,7 @@ from weakref import getweakrefcount
 
 from xxhash import xxh3_128
 
-from agent_kernel.values import reducers, references, restore
+from agent_kernel.values import nans, reducers, references, restore
 from agent_kernel.values.aliases import owner_of
 from agent_kernel.values.dump import OBJECTS, CannotSaveError, Components, Dump, LiveNames, MemoryUse, SaveFailure
 from agent_kernel.values.introspection import addresses, find_loaded, ids_in, ids_of
@@ -141,6 +141,7 @@ class Pickler(pickle.Pickler):
         self.module_budget = reducers.MOST_IN_MODULES
         self.derived: set[int] = set()  # ids of mappings that are filled again, and are saved empty
         self.known_of_types: dict[tuple[object, ...], Any] = {}  # what reducers found out, as long as this dump lasts
+        self.marker: nans.Marker | None = None  # where NaNs are met: says which they are
         self._sum_of_own = sum(map(id, gc.get_referents(self)))  # before the memo holds anything
 
     def dump(self, value: object, /) -> None:
@@ -165,7 +166,14 @@ class Pickler(pickle.Pickler):
     def go_on(self, value: object, record: Dump) -> None:
         """Dump one more value with the same memo, and note in another record what is met."""
         self.dump_record = self._records[0] = record
+        if self.marker is None:
+            self.mark_nans(nans.Marker(self.namespace))
         self.dump(value)
+
+    def mark_nans(self, marker: nans.Marker) -> None:
+        """Write of each NaN which it is, from the next value on."""
+        self.marker = marker
+        self.persistent_id = marker.mark
 
     def mark(self) -> Mark:
         """Where the dump is now, to come back to."""
@@ -854,23 +862,58 @@ def _dump(
     shared_dicts: frozenset[int] = frozenset(),
     flat: bool = False,
 ) -> Pickler:
-    sink = io.BytesIO()
-    dump = Dump()
-    pickler: Pickler
     pins = {item: found for item, found in named.items() if not found.reference.module}
-    if pins or flat:
-        pickler = (FlatPickler if flat else PinningPickler)(sink, dump, names, namespace, clusters, careful)
-        pickler.pins = pins
-    elif components is None:
-        pickler = Pickler(sink, dump, names, namespace, clusters, careful)
-    else:
-        pickler = ComponentPickler(sink, dump, names, namespace, clusters, careful)
-        pickler.components = components
-    pickler.shared_owners = shared_owners
-    pickler.packs = packs
-    pickler.keeps_answers = answers
-    pickler.shared_dicts = shared_dicts
-    write_phases(pickler, phases, named)
+
+    def write(marker: nans.Marker | None) -> tuple[Pickler, bytes]:
+        sink = io.BytesIO()
+        dump = Dump()
+        pickler: Pickler
+        if pins or flat:
+            pickler = (FlatPickler if flat else PinningPickler)(sink, dump, names, namespace, clusters, careful)
+            pickler.pins = pins
+        elif components is None:
+            pickler = Pickler(sink, dump, names, namespace, clusters, careful)
+        else:
+            pickler = ComponentPickler(sink, dump, names, namespace, clusters, careful)
+            pickler.components = components
+        pickler.shared_owners = shared_owners
+        pickler.packs = packs
+        pickler.keeps_answers = answers
+        pickler.shared_dicts = shared_dicts
+        if marker is not None:
+            pickler.mark_nans(marker)
+        write_phases(pickler, phases, named)
+        return pickler, dump.streams[0]
+
+    return write_with_nans(write, namespace, expects_marks=packs)  # figures have some, and few objects for their size
+
+
+def write_with_nans(
+    write: Callable[[nans.Marker | None], tuple[Pickler, bytes]],
+    namespace: Mapping[str, object],
+    *,
+    expects_marks: bool = False,
+) -> Pickler:
+    """Write a stream; where it holds NaNs, again with what says which they are, and once more if some are there twice.
+
+    Args:
+        expects_marks: most likely there are such, so they are looked for at once.
+    """
+    if not expects_marks:
+        pickler, stream = write(None)
+        if not nans.may_hold(stream):
+            return pickler
+        held = nans.find_unmarked(stream, pickler.list_saved())
+        if held is not None:
+            pickler.dump_record.opaque += held
+            return pickler
+        del pickler  # it holds all attribute dicts, which would seem to be shared
+    marker = nans.Marker(namespace)
+    pickler, _ = write(marker)
+    if marker.number_shared():
+        del pickler
+        pickler, _ = write(marker)
+    pickler.dump_record.opaque += marker.list_held()
     return pickler
 
 

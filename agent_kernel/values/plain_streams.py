@@ -26,7 +26,7 @@ from importlib import import_module
 from types import NoneType
 from typing import Any, ClassVar, Final
 
-from agent_kernel.values import plain_tables
+from agent_kernel.values import nans, plain_tables
 from agent_kernel.values.plain_tables import Callee, Part, refuse
 from agent_kernel.values.restore.buffers import StoredBytes, bytes_of
 from agent_kernel.values.restore.context import current
@@ -209,6 +209,7 @@ _GUARDED: Final[dict[str, Callable[..., Any]]] = {
 }
 _BY_NAME: Final = f"{_PACKAGE}.code.by_name"
 _COLUMN: Final = f"{_PACKAGE}.arrays.object_column"
+_COLUMN_WITH_NANS: Final = f"{_COLUMN}_with_nans"
 
 
 _STANDARD: Final = frozenset({"builtins", "collections", "datetime", "decimal", "fractions", "pathlib"})
@@ -255,9 +256,20 @@ class PlainUnpickler(Finding, _Python):  # type: ignore[misc]
         return found
 
     def persistent_load(self, pid: Any) -> object:
+        if type(pid) is str:
+            return self._nan(pid)
         if type(self.pointed) not in (list, tuple) or type(pid) is not int or not 0 <= pid < len(self.pointed):
             raise refuse("something that stands in another place than it should")
         return self.pointed[pid]
+
+    def _nan(self, mark: str) -> float:
+        try:
+            return nans.load(mark, self.nans, self.find_nan)
+        except (ValueError, struct.error) as error:
+            raise refuse("a number that is written in a way of its own") from error
+
+    def find_nan(self, module: str, name: str) -> object:
+        return super().find_nan(module, name) if (module, name) in nans.KNOWN else None
 
     def find_class(self, module: str, name: str, /) -> Any:
         module = "pathlib" if module == "pathlib._local" else module  # Python 3.13 has its paths there
@@ -271,8 +283,8 @@ class PlainUnpickler(Finding, _Python):  # type: ignore[misc]
                 self._calls[id(found)] = _GUARDED[full]
                 return found
         own: dict[str, Callable[..., Any]] = {
-            _BY_NAME: self.find_class, _COLUMN: self._object_column, plain_tables.BARE: self._bare_array,
-            _LIVE: _unsaved,
+            _BY_NAME: self.find_class, _COLUMN: self._object_column, _COLUMN_WITH_NANS: self._object_column,
+            plain_tables.BARE: self._bare_array, _LIVE: _unsaved,
         }  # fmt: skip
         function = own.get(full) or _GUARDED.get(full)
         if function is None:
@@ -295,8 +307,11 @@ class PlainUnpickler(Finding, _Python):  # type: ignore[misc]
         self.room -= made.size
         return made
 
-    def _object_column(self, codes: StoredBytes, atoms: StoredBytes, shape: Any, order: Any, writeable: Any) -> Any:
+    def _object_column(
+        self, codes: StoredBytes, atoms: StoredBytes, shape: Any, order: Any, writeable: Any, found: Any = ()
+    ) -> Any:
         items = PlainUnpickler(io.BytesIO(bytes_of(atoms)), iter(()), []).load()
+        _set_nans(items, found)
         return plain_tables.object_column(items, codes, shape, order, writeable)
 
     # Steps that take something from the stack: called with the unpickler itself.
@@ -393,6 +408,22 @@ for _step, _do in (
     (pickle.FROZENSET, PlainUnpickler.frozen_set), (pickle.BYTEARRAY8, PlainUnpickler.long_bytearray),
 ):  # fmt: skip
     PlainUnpickler.dispatch[_step[0]] = _do
+
+
+def _set_nans(items: Any, found: Any) -> None:
+    """Put each NaN into its place among the objects of a column, if there is one there."""
+    if type(items) is not list or type(found) is not tuple:
+        raise refuse("an array of objects that is made in a way of its own")
+    for one in found:
+        place, value = one if type(one) is tuple and len(one) == 2 else (None, None)
+        if (
+            type(place) is not int
+            or not 0 <= place < len(items)
+            or not nans.is_nan(value)
+            or not nans.is_nan(items[place])
+        ):
+            raise refuse("an array of objects that is made in a way of its own")
+        items[place] = value
 
 
 def _check_key(key: object) -> None:

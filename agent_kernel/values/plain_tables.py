@@ -317,6 +317,7 @@ _CONSTANTS: Final = frozenset(
         "pandas._libs.tslibs.nattype.NaT",
         "builtins.Ellipsis",
         "array.array",
+        "numpy.nan",
     }
 )
 

@@ -194,14 +194,14 @@ def _mark_seen(name: str) -> types.ModuleType | None:
     if name == "builtins" and module is not None:
         _containers.setdefault(id(module_dict(module)), 0)
         _add(id(module_dict(module)), name, "__dict__")
-    if name.partition(".")[0] in _EXCLUDED or not _is_module(module):
+    if name.partition(".")[0] in _EXCLUDED or not is_module(module):
         return None
     if not is_library(name):
         _sources[name] = id(module), _digest_source(name)
     return module
 
 
-def _is_module(value: object) -> bool:
+def is_module(value: object) -> bool:
     return type(value) is types.ModuleType or derives_from(type(value), types.ModuleType)
 
 
@@ -287,7 +287,7 @@ def find_class(kind: type, namespace: Mapping[str, object]) -> Reference | None:
             for module in list(sys.modules)
             if module.partition(".")[0] == package and package not in _EXCLUDED
             for name, value in list(module_dict(sys.modules[module]).items())
-            if value is kind and _is_module(sys.modules[module])
+            if value is kind and is_module(sys.modules[module])
         )
         ordered = sorted(places, key=lambda place: _rank(place, kind))
         known = next((Reference(*place) for place in ordered if is_library(place[0])), None)
@@ -345,7 +345,7 @@ def is_named(module: str, name: str, value: object) -> bool:
 
 def _find_object(module: str, name: str) -> object:
     holder = sys.modules.get(module)
-    if not _is_module(holder):
+    if not is_module(holder):
         return None
     attributes = module_dict(holder)
     if name == "__dict__":
@@ -412,7 +412,7 @@ def _file_of(module: str) -> str | None:
 def comes_from_outside(module: str) -> bool:
     """Whether something imported a module, or the package that it belongs to; one that was made by hand has no file."""
     names = (module, module.partition(".")[0])
-    attributes = [module_dict(sys.modules[name]) for name in names if _is_module(sys.modules.get(name))]
+    attributes = [module_dict(sys.modules[name]) for name in names if is_module(sys.modules.get(name))]
     return any(found.get("__spec__") is not None or found.get("__file__") is not None for found in attributes)
 
 
@@ -752,7 +752,7 @@ def _find_noted(modules: Iterable[str]) -> list[Any]:
     """The objects under the names that were noted of these modules, and those that are always below."""
     found: list[Any] = []
     for module in modules:
-        if _is_module(sys.modules.get(module)):
+        if is_module(sys.modules.get(module)):
             found += map(module_dict(sys.modules[module]).get, _names.get(module, ()))
             found += (_find_object(module, name) for name in _BELOW.get(module, ()))
     return found
@@ -765,7 +765,7 @@ def _find_way(item: int, module: str, holders: dict[tuple[int, int], bool]) -> N
             if id(value) == item:
                 steps = (("call", str(logger.name)), ("attribute", name))
                 return Named(value, Reference("logging", "getLogger", steps=steps))
-    if not _is_module(sys.modules.get(module)):
+    if not is_module(sys.modules.get(module)):
         return None
     names = (*_names.get(module, ()), *_BELOW.get(module, ()))
     level: list[tuple[object, Reference]] = [

@@ -27,10 +27,10 @@ from typing import Any
 import msgspec
 from xxhash import xxh3_128_digest
 
-from agent_kernel.values import aliases, reducers
+from agent_kernel.values import aliases, nans, reducers
 from agent_kernel.values.dump import Dump, LiveNames
 from agent_kernel.values.introspection import ADDRESS_BYTES, addresses, ids_in, ids_of
-from agent_kernel.values.pickler import FOREIGN, Pickler
+from agent_kernel.values.pickler import FOREIGN, Pickler, write_with_nans
 
 # -- where a long container is cut, so that the cuts stay where they were
 #
@@ -262,7 +262,15 @@ def dump_segments(
         made.cuts.append(found[1])
         # Copies: which object each refers to by number depends on what they are dumped beside.
         made.segments += found[2] if dumped is None else map(copy, found[2])
+    if of_atoms and _share_nans(made.segments):  # of other atoms nobody sees whether two segments share some
+        return None
     return made if len(of_atoms) == len(values) or made.walk_new(known, anchors) else None
+
+
+def _share_nans(parts: Sequence[Segment]) -> bool:
+    """Whether two segments hold the same NaN that no module holds."""
+    times = Counter(found for part in parts for found in set(ids_of(filter(nans.is_nan, part.dump.opaque))))
+    return any(count > 1 for count in times.values())
 
 
 def _dump_parts(
@@ -273,10 +281,12 @@ def _dump_parts(
     below = addresses(value.values() if type(value) is dict else value)
     shortest = instances = 0
     distinct = set[int]()
+    expects_marks = False  # of NaNs: where one segment has some, the next one has
     for items, (start, end) in zip(_slices(value, cuts), cuts.spans, strict=True):
         dump = Dump()
         try:
-            pickler = pickle_items(items, names, namespace, dump=dump)
+            pickler = pickle_items(items, names, namespace, dump=dump, expects_marks=expects_marks)
+            expects_marks = pickler.marker is not None and pickler.marker.is_needed
         except FOREIGN:  # something needs care, which only a whole dump takes
             return None
         if dump.memory:
@@ -320,11 +330,16 @@ class Pointing(Pickler):
     numbers: Mapping[int, int]
     met: list[int]
 
-    def persistent_id(self, obj: Any, /) -> int | None:
+    def persistent_id(self, obj: Any, /) -> int | str | None:
         number = self.numbers.get(id(obj))
         if number is not None:
             self.met.append(number)
+        elif self.marker is not None:
+            return self.marker.mark(obj)
         return number
+
+    def mark_nans(self, marker: nans.Marker) -> None:
+        self.marker = marker
 
 
 def pickle_items(
@@ -334,16 +349,16 @@ def pickle_items(
     anchors: Mapping[int, int] | None = None,
     *,
     dump: Dump,
+    expects_marks: bool = False,
 ) -> Pickler:
     """Pickle the items of one segment; `anchors` gives the numbers of objects stored elsewhere, by id.
 
     Asking for each object whether it is an anchor doubles the time, so only segments that hold one are pickled so.
     """
     shared = frozenset(anchors or ())
-    pickler = _pickle_items(items, names, namespace, anchors, dump, shared)
+    pickler = _pickle_items(items, names, namespace, anchors, dump, shared, expects_marks=expects_marks)
     met = pickler.dicts_met()
     if met:
-        clear(dump)
         pickler = _pickle_items(items, names, namespace, anchors, dump, shared | met)
     dump.keepalive = pickler.keepalive
     dump.streams.append(pickler.sink.getvalue())
@@ -357,12 +372,22 @@ def _pickle_items(
     anchors: Mapping[int, int] | None,
     dump: Dump,
     shared_dicts: frozenset[int],
+    *,
+    expects_marks: bool = False,
 ) -> Pickler:
-    sink = io.BytesIO()
-    pickler = open_pointing(sink, dump, names, namespace, anchors) if anchors else Pickler(sink, dump, names, namespace)
-    pickler.shared_dicts = shared_dicts
-    pickler.dump(items)
-    return pickler
+    def write(marker: nans.Marker | None) -> tuple[Pickler, bytes]:
+        clear(dump)
+        sink = io.BytesIO()
+        pickler = (
+            open_pointing(sink, dump, names, namespace, anchors) if anchors else Pickler(sink, dump, names, namespace)
+        )
+        pickler.shared_dicts = shared_dicts
+        if marker is not None:
+            pickler.mark_nans(marker)
+        pickler.dump(items)
+        return pickler, sink.getvalue()
+
+    return write_with_nans(write, namespace, expects_marks=expects_marks)
 
 
 def clear(dump: Dump) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import pickle
 import pickletools
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
 from typing import Any, Final, cast
 
 import msgspec
 
-from agent_kernel.values import classes, restore
+from agent_kernel.values import classes, nans, restore
 from agent_kernel.values.groups import Layout
 from agent_kernel.values.introspection import referents
 
@@ -197,9 +199,16 @@ class Finding:
     def __init__(self, stream: io.BytesIO, buffers: Iterator[Any], anchors: list[object]) -> None:
         super().__init__(stream, buffers=buffers)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
         self.pointed = anchors
+        self.nans: dict[str, float] = {}
 
     def persistent_load(self, pid: Any) -> object:
-        return self.pointed[pid]
+        return nans.load(pid, self.nans, self.find_nan) if type(pid) is str else self.pointed[pid]
+
+    def find_nan(self, module: str, name: str) -> object:
+        try:
+            return getattr(import_module(module), name, None)
+        except (Exception, SystemExit):  # noqa: BLE001  # the module is gone, or fails by now: it holds none to be the same as
+            return None
 
     def find_class(self, module: str, name: str, /) -> Any:
         if name == _FOREIGN and module in ("pathlib", "pathlib._local"):
@@ -306,6 +315,8 @@ class _Unreadable(Exception):  # noqa: N818 - never leaves this module
 
 
 _BY_NAME: Final = "agent_kernel.values.restore.code.by_name"
+_COLUMN: Final = "agent_kernel.values.restore.arrays.object_column"
+_COLUMN_WITH_NANS: Final = f"{_COLUMN}_with_nans"
 _LITERALS: Final = ("BININT", "LONG1", "LONG4", "BINFLOAT", "SHORT_BIN", "BINUNICODE", "BINBYTES")
 
 
@@ -408,6 +419,11 @@ class _Machine:
                 if not isinstance(made, Call):
                     raise _Unreadable
                 made.state.append(state)
+            case "BINPERSID":
+                (mark,) = self._pop(1)
+                if type(mark) is not str:
+                    raise _Unreadable
+                stack.append(math.nan)
             case _ if code.startswith(_LITERALS):
                 stack.append(argument)
             case _:
@@ -435,6 +451,9 @@ class _Machine:
         return self._pop(len(self._stack) - self._marks.pop())
 
 
-def _make_call(name: str, args: tuple[object, ...]) -> Call | Name:
-    """What a call makes: of a function that only looks a name up, what stands under that name."""
-    return Name(".".join(map(str, args))) if name == _BY_NAME else Call(name, args)
+def _make_call(name: str, args: tuple[object, ...]) -> Call | Name | float:
+    """What a call makes: of a function that only looks a name up, what stands under that name. Which NaN one is does not count."""
+    if name == _BY_NAME:
+        text = ".".join(map(str, args))
+        return math.nan if text == nans.NUMPYS else Name(text)
+    return Call(_COLUMN, args[:-1]) if name == _COLUMN_WITH_NANS else Call(name, args)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import pickle
 import pickletools
@@ -489,3 +490,24 @@ def test_the_places_of_a_sparse_matrix_lie_within_it(form: str, bad: int) -> Non
     made.state |= {"coords": tuple(far)} if form == "coo" else {"indices": far[0], "indptr": far[1]}
     with pytest.raises((UntrustedValueError, ValueError)):
         plain_tables.settle(made)
+
+
+@pytest.mark.parametrize(
+    ("mark", "expected"), [("numpy.nan", "np.nan"), ("math.nan", "math.nan"), ("#0:7ff8000000000000", "")]
+)
+def test_a_nan_that_everybody_knows_is_that_object(mark: str, expected: str) -> None:
+    found = read(b"\x80\x05]\x94(\x8c" + bytes([len(mark)]) + mark.encode() + b"\x94Qh\x01Qe.")
+    assert isinstance(found, list)
+    assert found[0] is found[1]
+    assert np.isnan(found[0])
+    assert (found[0] is np.nan, found[0] is math.nan) == (expected == "np.nan", expected == "math.nan")
+
+
+def test_no_module_is_imported_for_a_nan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "odd_module.py").write_text("nan = float('nan')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert np.isnan(read(b"\x80\x05\x8c\x0eodd_module.nan\x94Q."))  # type: ignore[call-overload]
+    assert "odd_module" not in sys.modules
+    for mark in (b"#0:zz", b"#0:00", b"#"):
+        with pytest.raises(UntrustedValueError):
+            np.isnan(read(b"\x80\x05\x8c" + bytes([len(mark)]) + mark + b"\x94Q.") or 1 / 0)  # type: ignore[call-overload]

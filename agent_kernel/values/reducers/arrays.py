@@ -10,16 +10,18 @@ import functools
 import gc
 import operator
 from collections.abc import Callable, Iterable
+from itertools import repeat
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 from weakref import getweakrefcount
 
 import numpy as np
 
+from agent_kernel.values import nans
 from agent_kernel.values.aliases import BYTE_OWNERS, Span, find_cluster, owner_of
 from agent_kernel.values.atoms import LONG, Part, encode_array
 from agent_kernel.values.pickler import reduce
-from agent_kernel.values.reducers import HANDLERS, Handler, is_notebook_type, leaf
+from agent_kernel.values.reducers import HANDLERS, Handler, by_name, is_notebook_type, leaf
 from agent_kernel.values.restore import arrays as restore
 from agent_kernel.values.restore.buffers import exact_bytes
 from agent_kernel.values.restore.objects import bare_instance, made_by
@@ -361,8 +363,12 @@ def _reduce_objects(pickler: Pickler, array: Any) -> Any:
         encoded = encode_array(array, order, watched=watched)
         if encoded is not None:
             codes, atoms = pickler.part(Part(encoded, 0)), pickler.part(Part(encoded, 1))
-            return restore.object_column, (codes, atoms, array.shape, order, array.flags.writeable)
-    items = array.reshape(-1, order=order).tolist()
+            made = (codes, atoms, array.shape, order, array.flags.writeable)
+            if encoded.nans:
+                found = tuple((place, name_nan(value)) for place, value in encoded.nans)
+                return restore.object_column_with_nans, (*made, found)
+            return restore.object_column, made
+    items = _list_items(array.reshape(-1, order=order))
     pickler.keepalive.append(items)
     if id(array) in pickler.muted:
         pickler.mute(items)
@@ -371,6 +377,27 @@ def _reduce_objects(pickler: Pickler, array: Any) -> Any:
     made = (array.shape, order) if plainest else (array.shape, order, array.dtype)
     state = (items, order, array.flags.writeable)
     return restore.object_array_bare, made, state, None, None, restore.object_array_state
+
+
+class _NumpysNan:
+    """Stands for numpy's own NaN, of which it counts which one it is: columns with missing values are full of it."""
+
+
+_numpys_nan: Any = _NumpysNan()
+_nan: object = np.nan
+HANDLERS.keep(_NumpysNan, lambda pickler, _: by_name(*nans.NUMPYS.split(".")))
+
+
+def _list_items(flat: Any) -> list[object]:
+    items: list[object] = flat.tolist()
+    # By identity: comparing runs anyone's code.
+    if any(map(operator.is_, items, repeat(_nan))):
+        return list(map(name_nan, items))
+    return items
+
+
+def name_nan(value: object) -> Any:
+    return _numpys_nan if value is _nan else value
 
 
 def _object_view(pickler: Pickler, array: Any, owner: Any) -> Any:
@@ -384,7 +411,7 @@ def _reduce_records(pickler: Pickler, array: Any, order: str) -> Any:
     columns: list[Any] = []
     for field in restore.leaves(array):
         if field.dtype.hasobject:
-            columns.append(field.reshape(-1).tolist())
+            columns.append(_list_items(field.reshape(-1)))
         else:
             columns.append(np.array(field, order="C", subok=False))
             pickler.mute(columns[-1])

@@ -136,7 +136,16 @@ def reduce_categories(pickler: Pickler, dtype: Any) -> Any:
 
 def reduce_column_type(pickler: Pickler, dtype: Any) -> Any:
     """Without what it keeps of its own answers: reading a table must not look like a change."""
-    return _without_cache(pickler.immutable(dtype))
+    from agent_kernel.values.reducers.arrays import name_nan  # polars needs no numpy
+
+    parts = _without_cache(pickler.immutable(dtype))
+    if type(parts) is not tuple or type(parts[1]) is not tuple:
+        return parts
+    return (
+        parts[0],
+        tuple(map(name_nan, parts[1])),
+        *parts[2:],
+    )  # of texts it may say what stands for those that are missing
 
 
 def reduce_either(private: Handler, shared: Handler, pickler: Pickler, column: Any) -> Any:

@@ -138,6 +138,21 @@ def object_column(codes: StoredBytes, atoms: StoredBytes, shape: tuple[int, ...]
     return object_column_of(pickle.loads(bytes_of(atoms)), codes, shape, order, writeable)
 
 
+def object_column_with_nans(
+    codes: StoredBytes,
+    atoms: StoredBytes,
+    shape: tuple[int, ...],
+    order: str,
+    writeable: bool,
+    nans: tuple[tuple[int, float], ...],
+) -> Any:
+    """The same with the very objects that are NaN, by their place among the distinct ones."""
+    items = pickle.loads(bytes_of(atoms))
+    for place, found in nans:
+        items[place] = found
+    return object_column_of(items, codes, shape, order, writeable)
+
+
 def object_column_of(
     items: list[object], codes: StoredBytes, shape: tuple[int, ...], order: str, writeable: bool
 ) -> Any:
