@@ -354,6 +354,8 @@ def _digest(container: Any, prefix: bytes = b"") -> bytes:
 
 def holds_atoms(value: Any) -> bool:
     """Whether a container or an array of objects holds nothing but atoms."""
+    if id(value) in _last_dumps and id(type(value)) == id(set) and _known_digest(value):
+        return True
     if id(type(value)) not in _CONTAINER_IDS:
         return only_atoms(value.reshape(-1).tolist())
     parts = (value, value.values()) if type(value) is dict else (value,)
@@ -385,11 +387,12 @@ def _pickle_alone(items: Any, sink: Any) -> None:
 
 def _digest_of_set(value: set[object]) -> bytes:
     """The items of a set lie anywhere in memory, so reading them is dear: they are kept until it dies, and only compared."""
+    known = _known_digest(value)
+    if known:
+        return known
     last = _last_dumps.get(id(value))
     if last is not None and last.watch() is not value:
         last = None
-    if last is not None and last.table and _mark_of(value) == last.table:
-        return last.digest
     table, items = set_table_and_items(value)
     mark = xxh3_128_digest(table) if table else b""
     if last is not None and addresses(last.items) == addresses(items):
@@ -400,6 +403,13 @@ def _digest_of_set(value: set[object]) -> bytes:
     if digest:
         _keep(value, items, digest=digest, table=mark)
     return digest
+
+
+def _known_digest(value: set[object]) -> bytes:
+    """The digest of a set whose table is as it was; else empty."""
+    last = _last_dumps.get(id(value))
+    is_same = last is not None and last.watch() is value and last.table and _mark_of(value) == last.table
+    return last.digest if last is not None and is_same else b""
 
 
 def _mark_of(value: set[object]) -> bytes:

@@ -50,7 +50,7 @@ from agent_kernel.values.pickler import (
 )
 from agent_kernel.values.references import Named
 from agent_kernel.values.segments import NOWHERE, Cuts
-from agent_kernel.values.surface import find_death_callbacks, find_holdings
+from agent_kernel.values.surface import find_death_callbacks, find_holdings, is_alone
 
 if TYPE_CHECKING:
     from agent_kernel.values import classes
@@ -238,7 +238,7 @@ def _dump_naming(
         plain = dump_plain(value, namespace)
         if plain is not None:
             return plain
-        if atoms.is_long(value) and _is_alone(value, namespace) and atoms.holds_atoms(value):
+        if atoms.is_long(value) and is_alone(value, namespace) and atoms.holds_atoms(value):
             digest = atoms.digest_of(value)  # first: what another thread does from here on, the next look finds
             made = _dump_atoms(members, names, namespace, cuts, dumped)
             made.digest = digest
@@ -394,11 +394,6 @@ def _note_death_callbacks(members: Mapping[str, object], dump: Dump, namespace: 
                 dump.held_memory |= holdings.memory
 
 
-def _is_alone(value: object, namespace: dict[str, object]) -> bool:
-    """Whether no module holds the value, and nothing of the notebook's waits for its death."""
-    return not references.may_be_container(value, namespace) and not find_death_callbacks(value, namespace)
-
-
 def plain_stream(value: object, namespace: dict[str, object]) -> bytes | None:
     """The stream of a short container of atoms, which is all that a dump of it gives; None of anything else.
 
@@ -425,7 +420,7 @@ def is_same(name: str, value: object, digest: bytes, names: LiveNames, namespace
     references.look()
     if type(value) is types.FunctionType or type(value) is type:
         return _digest_of_code(name, value, names, namespace) == digest
-    return _is_alone(value, namespace) and atoms.digest_of(value) == digest
+    return is_alone(value, namespace) and atoms.digest_of(value) == digest
 
 
 def are_same(members: Mapping[str, object], digest: bytes, names: LiveNames, namespace: dict[str, object]) -> bool:
@@ -455,7 +450,7 @@ def _digest_of_members(members: Mapping[str, object], names: LiveNames, namespac
         elif isinstance(value, types.BuiltinMethodType):
             digest = f"{value.__name__}\0{id(value.__self__)}".encode() if id(value.__self__) in ids else b""
         else:
-            digest = atoms.digest_of(value) if _is_alone(value, namespace) else b""
+            digest = atoms.digest_of(value) if is_alone(value, namespace) else b""
         if not digest:
             return b""
         whole.update(f"{name}\0{id(value)}\0".encode() + digest)

@@ -181,7 +181,7 @@ def load(mark: str, made: dict[str, float], find: Callable[[str, str], object]) 
 
     Args:
         made: those of the same stream that have a number.
-        find: gives what a module holds under a name; None if there is none.
+        find: gives what a module holds under a name; None if the module has none.
     """
     if not mark.startswith("#"):
         module, _, name = mark.rpartition(".")

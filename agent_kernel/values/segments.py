@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import gc
 import io
+import types
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
@@ -123,7 +124,7 @@ def is_long(value: object) -> bool:
 def find_long(values: Iterable[object]) -> list[Any]:
     """The very long containers that lie within the values, each once; none in what holds too much besides.
 
-    Looks through builtin containers and attributes, and at no more than a few thousand objects.
+    Looks through builtin containers, attributes and defaults of functions, and at no more than a few thousand objects.
     """
     found: dict[int, Any] = {}
     waiting: list[Any] = list(values)
@@ -146,7 +147,9 @@ def find_long(values: Iterable[object]) -> list[Any]:
 def _below(value: Any) -> Collection[Any]:
     kind = id(type(value))
     below: Collection[Any] = ()
-    if kind in _FORM_IDS:
+    if type(value) is types.FunctionType:
+        below = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+    elif kind in _FORM_IDS:
         below = value.values() if kind == id(dict) else value
     elif type(value).__dictoffset__ and reducers.is_ordinary(type(value)):
         below = object.__getattribute__(value, "__dict__").values()

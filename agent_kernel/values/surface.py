@@ -25,6 +25,7 @@ import msgspec
 import xxhash
 
 from agent_kernel.errors import LostValueError
+from agent_kernel.values import references
 from agent_kernel.values.definitions import names_used
 from agent_kernel.values.introspection import (
     TypeCache,
@@ -270,6 +271,11 @@ def callback_of(reference: Any) -> Any:
         cells = dict(zip(called.__code__.co_freevars, called.__closure__, strict=True))
         called = cells["callback"].cell_contents if "callback" in cells else called
     return called
+
+
+def is_alone(value: object, namespace: dict[str, object]) -> bool:
+    """Whether no module holds the value, and nothing of the notebook's waits for its death."""
+    return not references.may_be_container(value, namespace) and not find_death_callbacks(value, namespace)
 
 
 def find_death_callbacks(value: object, namespace: dict[str, object]) -> list[object]:

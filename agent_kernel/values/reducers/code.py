@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 from xxhash import xxh3_128_digest
 
-from agent_kernel.values import references
+from agent_kernel.values import atoms, references
 from agent_kernel.values.definitions import ANY_NAME, LOOKUP_IDS, define, names_used
 from agent_kernel.values.introspection import ATOM_IDS, bases_of, class_dict, find_loaded, module_name, referents
 from agent_kernel.values.pickler import Later, is_dict_doubtful, is_dict_shared
@@ -59,7 +59,7 @@ from agent_kernel.values.restore.objects import (
     weak_reference_of,
     weak_reference_of_calling,
 )
-from agent_kernel.values.surface import callback_of, find_death_callbacks, is_library_callback
+from agent_kernel.values.surface import callback_of, find_death_callbacks, is_alone, is_library_callback
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -441,8 +441,8 @@ def digest_of_function(
 ) -> bytes:
     """Covers all that is saved of a plain function of the notebook's; empty for any other.
 
-    Plain is one without a closure or attributes, annotated with builtin types alone, whose defaults cannot change, and whose
-    death nobody awaits.
+    Plain is one without a closure or attributes, annotated with builtin types alone, whose defaults cannot change or are long
+    containers of what cannot, and whose death nobody awaits.
 
     Args:
         members: ids of what the function is saved together with: as a default, which of them it is counts.
@@ -453,7 +453,10 @@ def digest_of_function(
     if getattr(function, "__type_params__", ()):  # from Python 3.12 on
         return b""
     # One that something else holds, too, may be saved with that, whatever is in it.
-    if attributes or sys.getrefcount(attributes) > OWN_HOLDS + 1 or function.__kwdefaults__:
+    if attributes or sys.getrefcount(attributes) > OWN_HOLDS + 1:
+        return b""
+    named = function.__kwdefaults__
+    if named is not None and (type(named) is not dict or sys.getrefcount(named) > OWN_HOLDS + 1):
         return b""
     annotations = function.__annotations__
     if annotations and (sys.getrefcount(annotations) > OWN_HOLDS + 1 or not _are_plain_annotations(annotations)):
@@ -461,16 +464,26 @@ def digest_of_function(
     texts = function.__name__, function.__qualname__, function.__module__, function.__doc__
     if type(defaults) not in (tuple, type(None)):
         return b""
-    places = tuple(id(value) if id(value) in members else 0 for value in defaults or ())
-    others = tuple(value for value, place in zip(defaults or (), places, strict=True) if not place)
+    values = (*(defaults or ()), *(named or {}).values())
+    places = tuple(id(value) if id(value) in members else 0 for value in values)
+    others = tuple(value for value, place in zip(values, places, strict=True) if not place)
+    long = [(place, value) for place, value in enumerate(others) if atoms.is_long(value)]
+    others = tuple(value for value in others if not atoms.is_long(value))
     if not holds_only_atoms((*texts, *others)):
+        return b""
+    digests = [(place, id(value), is_alone(value, namespace) and atoms.digest_of(value)) for place, value in long]
+    if not all(digest for _, _, digest in digests):
         return b""
     if weakref.getweakrefcount(function) and find_death_callbacks(function, namespace):
         return b""
     definition, _ = define(function.__code__, namespace)
-    noted = (id(function), id(attributes), bytes(definition), *texts, None if defaults is None else others, places)
+    names = None if named is None else tuple(named)
+    if names and not holds_only_atoms(names):
+        return b""
+    counts = None if defaults is None else len(defaults), id(named), names
+    noted = (id(function), id(attributes), bytes(definition), *texts, *counts, others, places)
     kinds = (id(annotations), *((name, id(kind)) for name, kind in annotations.items())) if annotations else ()
-    return xxh3_128_digest(pickle.dumps((*noted, *kinds)))
+    return xxh3_128_digest(pickle.dumps((*noted, *kinds, *digests)))
 
 
 def _are_plain_annotations(annotations: object) -> bool:
