@@ -434,6 +434,7 @@ def _walk(
     visited = {id(value) for value in level}.union(leaves)
     seen = len(visited)
     only_tracked = not _may_hold_bytearrays(dump)
+    entered: set[int] = set()  # tuples below which all was found: of tuples in tuples each level may be shared
     while level:
         below = referents(level)
         level = []  # no holder of what is counted
@@ -445,13 +446,16 @@ def _walk(
         if found.complete:
             found.ids.update(ids_of(mutable))
         else:
-            found.ids.update(_find_with_more_references(mutable, copies).difference(visited.difference(dump.named)))
+            shared_here = _find_with_more_references(mutable, copies)
+            found.ids.update(shared_here.difference(visited), shared_here.intersection(dump.named))
         del mutable
         if not found.complete:
             tuples = list(compress(followed, map(_UNCHANGING_IDS.__contains__, ids_of(map(type, followed)))))
             shared = _find_with_more_references(tuples, copies) if tuples else ()
             found.ids.update(
-                _find_below_tuples((value for value in tuples if id(value) in shared), objects) if shared else ()
+                _find_below_tuples((value for value in tuples if id(value) in shared), objects, entered)
+                if shared
+                else ()
             )
             del tuples
         if only_tracked:  # the collector leaves dicts and tuples alone that hold nothing but texts and numbers
@@ -466,15 +470,19 @@ def _walk(
         copies = 0
 
 
-def _find_below_tuples(tuples: Iterable[object], objects: AbstractSet[int] = frozenset()) -> set[int]:
+def _find_below_tuples(
+    tuples: Iterable[object], objects: AbstractSet[int] = frozenset(), entered: set[int] | None = None
+) -> set[int]:
     """The ids of the mutable containers that tuples and frozen sets hold, which may have no other holder: who shares a tuple shares these.
 
     Args:
         objects: the ids of what else counts.
+        entered: the ids of tuples below which all was found, to be passed over and added to.
     """
     found: set[int] = set()
-    level: list[Any] = list(tuples)
-    visited = set(ids_of(level))
+    visited: set[int] = set() if entered is None else entered
+    level: list[Any] = [value for value in tuples if id(value) not in visited]
+    visited.update(ids_of(level))
     while level:
         below = referents(level)  # also of those that the collector does not track: they may hold bytearrays
         found.update(ids_of(compress(below, map(_MUTABLE_IDS.__contains__, ids_of(map(type, below))))))

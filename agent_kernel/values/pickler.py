@@ -23,7 +23,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import compress, filterfalse
+from itertools import chain, compress, filterfalse
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import getweakrefcount
 
@@ -699,16 +699,23 @@ class PinningPickler(Pickler):
 
 
 class FlatPickler(PinningPickler):
-    """Saves objects bare, and what they hold after them, one by one: however deep they lead, nothing is nested."""
+    """Saves objects bare, and what they hold after them, one by one: however deep they lead, nothing is nested.
+
+    Of containers in containers those are saved first that lie deepest: what holds them refers to them by a number.
+    """
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.pins = {}
         self.postponed: deque[Later] = deque()
+        self.heights = Heights()
 
     def reducer_override(self, obj: Any, /) -> Any:
         if type(obj) is _Flat:
-            return restore.flat, (obj.value, _Rest(self.postponed))
+            rest = _Rest(self.postponed, self.heights)
+            inner = list(self.heights.find_deep(obj.value))
+            self.keepalive.append(inner)
+            return (restore.flat_behind, (inner, obj.value, rest)) if inner else (restore.flat, (obj.value, rest))
         if type(obj) is _Rest:
             return list, (), None, iter(obj)
         parts = super().reducer_override(obj)
@@ -733,14 +740,57 @@ class _Flat:
 class _Rest:
     """Goes on for as long as there is something to save."""
 
-    def __init__(self, waiting: deque[Later]) -> None:
-        self.waiting = waiting
+    def __init__(self, waiting: deque[Later], heights: Heights) -> None:
+        self.waiting, self.heights = waiting, heights
 
-    def __iter__(self) -> Iterator[Later | None]:
+    def __iter__(self) -> Iterator[object]:
         while self.waiting:
-            yield self.waiting.popleft()
+            later = self.waiting.popleft()
+            yield from self.heights.find_deep(later.state)
+            yield later
             yield None  # pickle asks for the next one before it saves this, which may give more
             yield None
+
+
+class Heights:
+    """How many containers lie in one another below each container that was met; objects in them end that."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, int] = {}
+
+    def find_deep(self, value: object) -> Iterator[object]:
+        """The containers at every so many levels below the value, from the lowest up."""
+        if id(type(value)) not in _NESTED_IDS:
+            return
+        open_ids = {id(value)}
+        path: list[tuple[Any, Iterator[object]]] = [(value, _items_of(value))]
+        height = [0]
+        while path:
+            below = next((item for item in path[-1][1] if id(type(item)) in _NESTED_IDS), None)
+            if below is None:
+                done, _ = path.pop()
+                known = height.pop()
+                self._known[id(done)] = known
+                if height:
+                    height[-1] = max(height[-1], known + 1)
+                if known and not known % _LEVELS:
+                    yield done
+            elif id(below) in self._known:
+                height[-1] = max(height[-1], self._known[id(below)] + 1)
+            elif id(below) not in open_ids:
+                open_ids.add(id(below))
+                path.append((below, _items_of(below)))
+                height.append(0)
+
+
+_LEVELS = 50
+_NESTED_IDS = frozenset(map(id, (list, tuple, dict, set, frozenset)))
+
+
+def _items_of(container: Any) -> Iterator[object]:
+    if type(container) is not dict:
+        return iter(container)
+    return chain(container, container.values())
 
 
 def _standing_for(component: int, place: int) -> object:

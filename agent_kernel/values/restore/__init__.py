@@ -14,6 +14,7 @@ from agent_kernel.values.restore.context import Context as Context
 from agent_kernel.values.restore.context import restoring as restoring
 from agent_kernel.values.restore.objects import MAKES_BARE as MAKES_BARE
 from agent_kernel.values.restore.objects import flat as flat
+from agent_kernel.values.restore.objects import flat_behind as flat_behind
 from agent_kernel.values.restore.objects import held as held
 from agent_kernel.values.restore.objects import held_as as held_as
 from agent_kernel.values.restore.objects import held_state as held_state

@@ -463,6 +463,11 @@ def flat(value: object, _: list[None]) -> object:
     return value
 
 
+def flat_behind(_inner: list[object], value: object, _: list[object]) -> object:
+    """The same of what holds containers in containers: `inner` has those that lie deepest first."""
+    return value
+
+
 def instance(kind: Any, *arguments: object) -> object:
     """What pickle's own way to make a bare instance does (`copyreg.__newobj__`)."""
     return kind.__new__(kind, *arguments)
