@@ -107,7 +107,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import UntrustedStoreError as UntrustedStoreError
     from agent_kernel.errors import UntrustedValueError as UntrustedValueError
     from agent_kernel.errors import WithinStepError as WithinStepError
-    from agent_kernel.magics.notebook import LiveNotebook
+    from agent_kernel.magics.extension import LiveNotebook
     from agent_kernel.panels import Panels
     from agent_kernel.records import Record as Record
     from agent_kernel.records import Records as Records

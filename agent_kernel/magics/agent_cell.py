@@ -22,7 +22,7 @@ import msgspec
 
 from agent_kernel.commands.scope import Parser, UsageProblem, amount, count
 from agent_kernel.errors import InvalidRefNameError
-from agent_kernel.magics.notebook import has_agent_header
+from agent_kernel.magics.extension import has_agent_header
 from agent_kernel.repository.refs import check_ref_name
 
 __all__ = [

@@ -46,7 +46,7 @@ from agent_kernel.values.introspection import derives_from, exact_str, is_of_not
 if TYPE_CHECKING:
     from agent_kernel.commands.describe import Result
     from agent_kernel.errors import MergeConflictError
-    from agent_kernel.magics.notebook import LiveNotebook
+    from agent_kernel.magics.extension import LiveNotebook
     from agent_kernel.magics.outputs import Collector
     from agent_kernel.magics.shell import Shell
     from agent_kernel.repository import Outputs, Unsaved

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.run import Run
     from agent_kernel.magics.agent_cell import AgentCell
     from agent_kernel.magics.binding import OutputRecorder
-    from agent_kernel.magics.notebook import LiveNotebook
+    from agent_kernel.magics.extension import LiveNotebook
     from agent_kernel.magics.shell import Shell
     from agent_kernel.session.operations import Report
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.magics.notebook import CellHooks, cell_id_of, is_only_agent_lines
+from agent_kernel.magics.extension import CellHooks, cell_id_of, is_only_agent_lines
 from tests.magics.shells import leave, plain_shell
 
 
