@@ -27,10 +27,16 @@ import msgspec
 
 from agent_kernel.commands.describe import Lines, Result, colours_wanted, find_living_holders
 from agent_kernel.commands.places import BUNDLE, find_store
-from agent_kernel.commands.scope import Command, Helped, Parser, Progress, Question, Scope, UsageProblem
-from agent_kernel.commands.table import (
+from agent_kernel.commands.scope import (
     COMMANDS,
+    Command,
+    Helped,
     Overview,
+    Parser,
+    Progress,
+    Question,
+    Scope,
+    UsageProblem,
     command_named,
     error_json,
     expand_help,

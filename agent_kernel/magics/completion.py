@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from agent_kernel.agents.event_log import EventStore, describe_temporary
-from agent_kernel.commands.scope import Kind, Parser, Scope, UsageProblem
-from agent_kernel.commands.table import COMMANDS, command_named, parser_of
+from agent_kernel.commands.scope import COMMANDS, Kind, Parser, Scope, UsageProblem, command_named, parser_of
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.repository import split_path
 

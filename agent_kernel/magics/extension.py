@@ -303,7 +303,7 @@ class LiveNotebook(Binding):
         return agent if is_python else None
 
     def _warn_of_a_verb(self, agent: str) -> None:
-        from agent_kernel.commands.table import COMMANDS
+        from agent_kernel.commands.scope import COMMANDS
 
         if agent in COMMANDS:
             self._notices.warn(f"{agent!r} is taken for the agent's name here; the verb is a line, %agent {agent}")
@@ -433,8 +433,7 @@ class AgentMagics(Magics):
             raise UsageError(str(problem)) from None
 
     def _line(self, line: str) -> Result | Json:
-        from agent_kernel.commands.scope import UsageProblem
-        from agent_kernel.commands.table import answer, error_json, wants_json, words_of
+        from agent_kernel.commands.scope import UsageProblem, answer, error_json, wants_json, words_of
 
         self._notebook.bind_first()
         words = words_of(line.rstrip().removesuffix(";"))  # IPython's sign for showing nothing
@@ -543,7 +542,7 @@ def _is_value_used(frame: FrameType | None) -> bool:
 
 
 def _is_verb(word: str) -> bool:
-    from agent_kernel.commands.table import COMMANDS
+    from agent_kernel.commands.scope import COMMANDS
 
     return word in COMMANDS
 

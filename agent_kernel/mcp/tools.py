@@ -34,8 +34,7 @@ from agent_kernel.agents.messages import HIDDEN, Redactor
 from agent_kernel.commands import describe
 from agent_kernel.commands.checkout import expand_dash
 from agent_kernel.commands.places import find_store
-from agent_kernel.commands.scope import Scope, UsageProblem
-from agent_kernel.commands.table import answer
+from agent_kernel.commands.scope import Scope, UsageProblem, answer
 from agent_kernel.errors import (
     AgentKernelError,
     MoveNotMadeError,

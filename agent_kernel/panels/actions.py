@@ -751,7 +751,7 @@ def _choices(args: Merged) -> dict[str, Any]:
 
 
 def _clash(args: Merged, conflict: MergeConflictError) -> Answer:
-    from agent_kernel.commands.table import conflicts_json
+    from agent_kernel.commands.scope import conflicts_json
 
     return {"conflicts": conflicts_json(conflict), "branch": args.branch}
 

@@ -32,7 +32,7 @@ def filled(markdown: str) -> str:
 
 def notebook_help() -> dict[str, str]:
     """The help of `%%agent` and of every `%agent` command, by how the command is typed."""
-    from agent_kernel.commands.table import COMMANDS, parser_of
+    from agent_kernel.commands.scope import COMMANDS, parser_of
     from agent_kernel.magics.agent_cell import header_parser
 
     parsers = {"%%agent": header_parser()} | {f"%agent {name}": parser_of(verb) for name, verb in COMMANDS.items()}

@@ -16,7 +16,7 @@ from agent_kernel.agents import Agent, ScriptedModel
 from agent_kernel.agents.agent_undo import external_model
 from agent_kernel.agents.models import Model
 from agent_kernel.cli import main
-from agent_kernel.commands.table import COMMANDS
+from agent_kernel.commands.scope import COMMANDS
 from agent_kernel.session import Repository, Session, bind
 from tests.commands.stores import go_on, make_history
 

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.commands.scope import Scope, UsageProblem
-from agent_kernel.commands.table import answer
+from agent_kernel.commands.scope import Scope, UsageProblem, answer
 from agent_kernel.panels.cards import LiveDisplay
 from tests.kernels import started
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.commands.describe import colours_wanted, paint
-from agent_kernel.commands.scope import Scope
-from agent_kernel.commands.table import answer
+from agent_kernel.commands.scope import Scope, answer
 from agent_kernel.session import Repository
 from agent_kernel.text import width_of
 from tests.commands.stores import make_history

@@ -8,9 +8,8 @@ from typing import cast
 
 import pytest
 
-from agent_kernel.commands.scope import Scope
+from agent_kernel.commands.scope import Scope, answer
 from agent_kernel.commands.show import Differences
-from agent_kernel.commands.table import answer
 from agent_kernel.session import Repository, bind
 from tests.commands.stores import make_history
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.commands.scope import Scope, UsageProblem
-from agent_kernel.commands.table import answer
+from agent_kernel.commands.scope import Scope, UsageProblem, answer
 from agent_kernel.repository import Blob, Output, Outputs, Representation
 from agent_kernel.session import Repository, bind
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.commands.scope import Scope
-from agent_kernel.commands.table import answer
+from agent_kernel.commands.scope import Scope, answer
 from agent_kernel.session import Repository, bind
 
 CELLS = [

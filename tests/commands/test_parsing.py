@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_kernel.commands.scope import Helped, UsageProblem
-from agent_kernel.commands.table import COMMANDS, Overview, command_named, parser_of
+from agent_kernel.commands.scope import COMMANDS, Helped, Overview, UsageProblem, command_named, parser_of
 
 
 @pytest.mark.parametrize("verb", COMMANDS)

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.commands.describe import Result
-from agent_kernel.commands.scope import Scope
-from agent_kernel.commands.table import answer
+from agent_kernel.commands.scope import Scope, answer
 from agent_kernel.session import Repository
 from tests.commands.stores import canary, make_history
 
@@ -74,7 +73,7 @@ def test_a_history_that_is_empty_says_so(tmp_path: Path) -> None:
 
 
 def test_options_reach_the_verb_as_parsed() -> None:
-    from agent_kernel.commands.table import COMMANDS, parser_of
+    from agent_kernel.commands.scope import COMMANDS, parser_of
 
     options = parser_of(COMMANDS["log"]).read(["-n", "3", "--all"])
     assert isinstance(options, Namespace)

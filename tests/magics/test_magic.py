@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from agent_kernel.commands.describe import Result
-from agent_kernel.commands.table import COMMANDS
+from agent_kernel.commands.scope import COMMANDS
 from agent_kernel.repository.refs import FORMAT
 from agent_kernel.session import Repository
 from agent_kernel.storage import open_store

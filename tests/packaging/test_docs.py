@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import agent_kernel
-from agent_kernel.commands.table import COMMANDS
+from agent_kernel.commands.scope import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

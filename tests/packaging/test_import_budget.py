@@ -36,7 +36,6 @@ UPKEEP = {
     "agent_kernel.session.merge",
     "agent_kernel.session.versioned",
     "agent_kernel.values.loader",
-    "agent_kernel.commands.table",
 }
 # What only the first commit needs.
 COMMITTING = {

@@ -139,8 +139,7 @@ def test_the_terminal_says_what_changed_within_a_widget(nb: Notebook) -> None:
     pytest.importorskip("ipywidgets")
     nb.run(BOX)
     nb.run("v.children[0].value = 'b'")
-    from agent_kernel.commands.scope import Scope
-    from agent_kernel.commands.table import answer
+    from agent_kernel.commands.scope import Scope, answer
 
     said = answer(["diff"], Scope(nb.repo, nb.session))[0].to_text()
     assert "~ children[0].value: 'a' → 'b'" in said

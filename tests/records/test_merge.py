@@ -10,8 +10,7 @@ import pytest
 from pydantic import model_validator
 
 import agent_kernel as ak
-from agent_kernel.commands.scope import Scope
-from agent_kernel.commands.table import answer
+from agent_kernel.commands.scope import Scope, answer
 from agent_kernel.errors import MergeChoiceError, MergeConflictError
 from agent_kernel.records import Records
 

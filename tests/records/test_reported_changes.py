@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.commands.scope import Scope
-from agent_kernel.commands.table import answer
+from agent_kernel.commands.scope import Scope, answer
 from agent_kernel.records import Records
 
 
