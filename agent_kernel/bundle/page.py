@@ -27,8 +27,8 @@ from agent_kernel.bundle.members import find_needed
 from agent_kernel.bundle.opening import opened
 from agent_kernel.bundle.shown import BundleReport, Facts, Variable, inspect_bundle, read_facts
 from agent_kernel.commands import describe
+from agent_kernel.commands.history import Step, assign
 from agent_kernel.commands.show import MaskedOutputs, outputs_of
-from agent_kernel.commands.timeline import Step, assign
 from agent_kernel.errors import AgentKernelError, BundleError, NewerFormatError, StoreFullError, StoreUnavailableError
 from agent_kernel.repository import Commit, Entry, Head, ObjectId, Output, Representation, hex_of, short
 from agent_kernel.session.provenance import NotebookCell, read_notebook

@@ -54,7 +54,7 @@ from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import Event, Finding
-    from agent_kernel.commands.timeline import Record
+    from agent_kernel.commands.history import Record
     from agent_kernel.repository import Commit
 
 __all__ = [

@@ -15,6 +15,7 @@ import msgspec
 from agent_kernel.commands import describe
 from agent_kernel.commands.contents import ARRAY, Stored, integers, is_same, items_of, read_stored
 from agent_kernel.commands.describe import most_interesting_first
+from agent_kernel.commands.history import Record, reachable_commits
 from agent_kernel.commands.show import (
     Differing,
     details_of,
@@ -23,7 +24,6 @@ from agent_kernel.commands.show import (
     environment_of,
     find_differences,
 )
-from agent_kernel.commands.timeline import Record, reachable_commits
 from agent_kernel.errors import StoreError
 from agent_kernel.queries.memory import Numbers, elements_of, is_hidden
 from agent_kernel.queries.reader import At, Between, QueryContext

@@ -31,7 +31,7 @@ from agent_kernel.agents.events import (
 )
 from agent_kernel.agents.messages import open_action, start_event
 from agent_kernel.commands.describe import by_name, grown_between, growth, ranks
-from agent_kernel.commands.timeline import NOTHING, Record, Step, Strand, View, assign
+from agent_kernel.commands.history import NOTHING, Record, Step, Strand, View, assign
 from agent_kernel.queries.wording import (
     Author,
     FoldRow,

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import msgspec
 
 from agent_kernel.commands.describe import Table, by_name, grown, ranks_of, table_lines
-from agent_kernel.commands.timeline import reachable_commits
+from agent_kernel.commands.history import reachable_commits
 from agent_kernel.queries import HISTORY
 from agent_kernel.queries.listing import Fold, Item, Listing, lay_out, make_wait_row, run_row, wait_row
 from agent_kernel.queries.reader import Listed, Nothing, Opened, Query, QueryContext, Spread, store_id

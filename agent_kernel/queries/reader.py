@@ -17,7 +17,7 @@ from blake3 import blake3
 
 from agent_kernel.agents.approval import open_question
 from agent_kernel.agents.event_log import EventStore, candidate_on, describe_temporary
-from agent_kernel.commands.timeline import Finder, Timeline, View
+from agent_kernel.commands.history import Finder, Timeline, View
 from agent_kernel.errors import (
     AgentKernelError,
     AmbiguousRefError,

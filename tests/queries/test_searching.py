@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from agent_kernel.commands.timeline import moment, terms_of
+from agent_kernel.commands.history import moment, terms_of
 from agent_kernel.values import previews
 from tests.queries.histories import Notebook, notebook
 
