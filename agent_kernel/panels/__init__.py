@@ -305,7 +305,7 @@ class Panels:
             return False
         if not self._is_rich():
             return False
-        from agent_kernel.panels.footer import footer
+        from agent_kernel.queries.wording import footer
 
         undo = session.next_undo is not None and session.next_undo.after.commit == report.commit
         try:
@@ -390,7 +390,7 @@ class Panels:
         session = self._notebook.session
         if session is None:
             return False
-        from agent_kernel.panels.footer import run_footer
+        from agent_kernel.queries.wording import run_footer
 
         try:
             run_answer = self.server().context().ask("run", {"id": run})
