@@ -16,7 +16,7 @@ import msgspec
 from IPython.core.error import UsageError
 
 from agent_kernel.agents import approval
-from agent_kernel.agents.agent import Agent, reopen_run, start_run
+from agent_kernel.agents.agent import Agent, model_of_run, reopen_run, start_run
 from agent_kernel.agents.agent_undo import find_elsewhere_error, is_external, is_next_a_step, refuse_if_elsewhere
 from agent_kernel.agents.approval import status_text
 from agent_kernel.agents.event_log import new_run_id, short_run
@@ -24,7 +24,6 @@ from agent_kernel.agents.execution_context import ExecutionContext
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models import ENVIRONMENT, model_named
 from agent_kernel.agents.races import comparison
-from agent_kernel.agents.starting import model_of_run
 from agent_kernel.commands.describe import Lines, Result
 from agent_kernel.commands.scope import UsageProblem
 from agent_kernel.errors import (

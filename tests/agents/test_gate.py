@@ -28,10 +28,10 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents import approval
+from agent_kernel.agents.agent import open_context, reopen_run
 from agent_kernel.agents.events import ApprovalRequested, Effect, Event, Finding, Output
 from agent_kernel.agents.gate import Allowed, EffectStopped, Gate
 from agent_kernel.agents.side_effects import record_side_effects
-from agent_kernel.agents.starting import open_context, reopen_run
 from agent_kernel.session.versioned import Versioned
 from tests.agents.subagents.family import pair
 

@@ -70,7 +70,7 @@ def test_an_interrupt_while_code_runs_keeps_what_it_changed_and_the_run_goes_on(
 class Interrupted:
     """An agent, and a person who interrupts so many lines of ours after its run began, if its model was not asked by then."""
 
-    FILES = frozenset(f"{name}.py" for name in ("run", "executor", "starting", "event_log", "loop"))
+    FILES = frozenset(f"{name}.py" for name in ("run", "executor", "agent", "event_log", "loop"))
 
     def __init__(self, after: int) -> None:
         self.lines, self.after, self.began = 0, after, False

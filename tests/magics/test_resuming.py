@@ -118,7 +118,7 @@ def test_a_run_whose_model_is_gone_says_how_it_can_go_on(tmp_path: Path, monkeyp
         assert not shell.run("ada('Ask me')").result.success
     with Shell(store=str(tmp_path / "store")) as shell:
         monkeypatch.setattr("agent_kernel.agents.models._registered", {})  # as in another process
-        monkeypatch.setattr("agent_kernel.agents.starting._own_models", {})
+        monkeypatch.setattr("agent_kernel.agents.agent._own_models", {})
         shell.run("%agent checkout")
         shell.run("del ada")  # the agent that the notebook holds brings its model
         said = shell.run("%agent resume two").err

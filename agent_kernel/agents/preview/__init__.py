@@ -53,10 +53,10 @@ from agent_kernel.repository import ASIDE, Author, Change, Holder, Unsaved
 from agent_kernel.session import trust
 
 if TYPE_CHECKING:
+    from agent_kernel.agents.agent import State
     from agent_kernel.agents.execution import Executor
     from agent_kernel.agents.execution_context import ExecutionContext
     from agent_kernel.agents.executor import RunExecutor
-    from agent_kernel.agents.starting import State
     from agent_kernel.session import Session
     from agent_kernel.session.operations import Report
 
@@ -96,8 +96,8 @@ def preview(
         NotBoundError: no state is given, and no notebook is bound in this process.
         PreviewRefusedError: a fork is not safe now, and a fresh process would not have what it needs; it says why. Nothing ran.
     """
+    from agent_kernel.agents.agent import open_context
     from agent_kernel.agents.current import here
-    from agent_kernel.agents.starting import open_context
 
     context = here() if state is None else open_context(state)
     return preview_code(code, context, deadline_s=deadline_s, offers=offers)

@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents.agent import Agent
+from agent_kernel.agents.agent import Agent, open_context, start_run
 from agent_kernel.agents.events import ApprovalRequested, Output
 from agent_kernel.agents.preview import preview
 from agent_kernel.agents.run import Run
-from agent_kernel.agents.starting import open_context, start_run
 from agent_kernel.errors import PreviewRefusedError
 from agent_kernel.session import Versioned, trust
 from tests.agents.preview.seen import told

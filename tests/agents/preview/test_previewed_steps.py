@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from agent_kernel.agents.agent import Agent
+from agent_kernel.agents.agent import Agent, open_context, reopen_run, start_run
 from agent_kernel.agents.events import ApprovalRequested, Effect, Output, StateChange
 from agent_kernel.agents.run import Run
-from agent_kernel.agents.starting import open_context, reopen_run, start_run
 from agent_kernel.session import Versioned
 from tests.agents.races import scripted
 

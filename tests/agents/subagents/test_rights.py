@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents import approval, gate, rights, starting, subagents
+from agent_kernel import agents
+from agent_kernel.agents import approval, gate, rights, subagents
 from agent_kernel.agents.events import ApprovalRequested, Error, Event, Output
 from tests.agents.subagents.family import pair, scripted
 
@@ -289,7 +290,7 @@ CHANGES = {
     "a run that waits": "import msgspec; msgspec.structs.force_setattr(pending._run_executor.setup, 'approve', 'auto')",
     "its setup": "import msgspec; pending._run_executor.setup = msgspec.structs.replace(pending._run_executor.setup, approve='auto')",
     "a function": "import agent_kernel.agents.subagents as m; m.approval_within = lambda parent, own: own",
-    "one that imported it": "import agent_kernel.agents.starting as m; m.approval_within = lambda parent, own: own",
+    "one that imported it": "import agent_kernel.agents.agent as m; m.approval_within = lambda parent, own: own",
     "its code": "import agent_kernel.agents.subagents as m; m.approval_within.__code__ = (lambda parent, own: own).__code__",
     "a verdict": "import agent_kernel.agents.approval as m; m.verdict_on = lambda *a, **k: 'run'",
     "its builtins": "import agent_kernel.agents.subagents as m; m.max = lambda one, other, key: other",
@@ -311,7 +312,7 @@ def decides() -> list[object]:
     """The code that says what a step may do."""
     return [
         *(dict(vars(kind)) for kind in (ak.Agent, ak.Run, ak.Limits, gate.Gate, type(ak.Agent().registry))),
-        *(dict(vars(module)) for module in (approval, subagents, starting, rights, rights)),
+        *(dict(vars(module)) for module in (approval, subagents, agents.agent, rights, rights)),
         *(subagents.approval_within.__code__, sys.modules[approval.__name__]),
     ]
 
