@@ -24,14 +24,14 @@ from weakref import WeakValueDictionary
 
 from msgspec import structs
 
-from agent_kernel.agents import cleanup, messages, rights
+from agent_kernel.agents import messages, rights
 from agent_kernel.agents.approval import MODES
 from agent_kernel.agents.arguments import Arguments, check_type, type_of_text, type_text
 from agent_kernel.agents.current import MissingNotebook
 from agent_kernel.agents.event_log import OVER, EventStore, Listener, Log, new_run_id
 from agent_kernel.agents.events import Action, TaskStart
 from agent_kernel.agents.execution_context import ExecutionContext
-from agent_kernel.agents.executor import RunExecutor, Setup
+from agent_kernel.agents.executor import RunExecutor, Setup, delete_unneeded_branches
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.messages import POLICIES
 from agent_kernel.agents.models import ScriptedModel, check_model, check_price, is_own, model_named
@@ -399,7 +399,7 @@ def start_run(
     """
     above = parent.log.start if parent is not None else None
     if above is None and context.session is not None and not context.session.id.startswith(ASIDE):
-        cleanup.delete_unneeded_branches(context.session.repo, context.event_store, context.session)
+        delete_unneeded_branches(context.session.repo, context.event_store, context.session)
     named = namespace or (agent.name if above is None else f"{above.namespace}/{agent.name}")
     before = messages.find_remembered_runs(context, named) if parent is None else ()  # a function remembers nothing
     history = messages.messages(context.event_store, before)

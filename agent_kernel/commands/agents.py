@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from agent_kernel.agents import approval, cleanup
+from agent_kernel.agents import approval
 from agent_kernel.agents.agent_undo import (
     DENIED,
     RaceOutcome,
@@ -20,6 +20,7 @@ from agent_kernel.agents.agent_undo import (
 )
 from agent_kernel.agents.event_log import EventStore, short_run, steps_in, usage_of
 from agent_kernel.agents.events import ApprovalRequested, Cancelled, Event, TaskStart
+from agent_kernel.agents.executor import PartialWork, find_partial_work
 from agent_kernel.commands.describe import Block, Code, Json, Line, Lines, Result, Table
 from agent_kernel.commands.scope import Parser, Scope, UsageProblem, count
 from agent_kernel.errors import ModelError
@@ -371,7 +372,7 @@ class _Listed:
     model: str = ""
     raced: RaceOutcome | None = None
     picked: int = 0  # the candidate of it from which the variables go on
-    partial: tuple[cleanup.PartialWork, ...] = ()  # what its sub-agents had done when it stopped
+    partial: tuple[PartialWork, ...] = ()  # what its sub-agents had done when it stopped
     denied: str = ""  # that it was nothing but a step which was denied, and why
     stands: str = ""  # the state in words
 
@@ -395,9 +396,7 @@ class _Listed:
         took = usage.tokens, usage.cost
         state = approval.run_status(event_store, events, undone)
         rests = state in ("stopped", "decided", "interrupted") and not start.parent_run
-        partial = (
-            tuple(one for one in cleanup.find_partial_work(repo, event_store, events) if one.has_work) if rests else ()
-        )
+        partial = tuple(one for one in find_partial_work(repo, event_store, events) if one.has_work) if rests else ()
         return cls(
             start.run,
             start.agent,

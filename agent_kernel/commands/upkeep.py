@@ -107,8 +107,8 @@ def gc(scope: Scope, options: Namespace) -> Result:
 
 def _tidy(scope: Scope) -> tuple[str, ...]:
     """Delete the branches of agents whose process died, where nobody needs them."""
-    from agent_kernel.agents.cleanup import delete_unneeded_branches
     from agent_kernel.agents.event_log import EventStore
+    from agent_kernel.agents.executor import delete_unneeded_branches
 
     return delete_unneeded_branches(scope.repo, EventStore(scope.repo.store), scope.session)
 

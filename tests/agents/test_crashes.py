@@ -17,9 +17,9 @@ import pytest
 import agent_kernel as ak
 from agent_kernel.agents import Turn
 from agent_kernel.agents.agent import open_context, reopen_run, start_run
-from agent_kernel.agents.cleanup import delete_unneeded_branches
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import Action, ApprovalRequested, Output, StepStart, TryStart
+from agent_kernel.agents.executor import delete_unneeded_branches
 from agent_kernel.agents.run import Run
 from agent_kernel.commands.agents import runs
 from agent_kernel.commands.scope import Scope

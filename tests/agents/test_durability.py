@@ -188,7 +188,7 @@ def test_an_interrupt_between_the_end_of_the_code_and_its_output_keeps_the_outpu
 
 def test_an_interrupt_that_leaves_no_commit_is_known_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     interrupting("before", monkeypatch)
-    monkeypatch.setattr("agent_kernel.agents.cleanup.find_step_commit", lambda *_: None)
+    monkeypatch.setattr("agent_kernel.agents.executor.find_step_commit", lambda *_: None)
     run = run_of(["x = 1", "task.success(x)"])
     with pytest.raises(TaskInterruptedError):
         run.result()
