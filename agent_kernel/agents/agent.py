@@ -30,7 +30,7 @@ from agent_kernel.agents.arguments import Arguments, check_type, type_of_text, t
 from agent_kernel.agents.current import MissingNotebook
 from agent_kernel.agents.event_log import OVER, EventStore, Listener, Log, new_run_id
 from agent_kernel.agents.events import Action, TaskStart
-from agent_kernel.agents.execution_context import ExecutionContext
+from agent_kernel.agents.execution import ExecutionContext
 from agent_kernel.agents.executor import RunExecutor, Setup, delete_unneeded_branches
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.messages import POLICIES

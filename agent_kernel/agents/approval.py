@@ -47,8 +47,7 @@ from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.agents.event_log import EventStore
-    from agent_kernel.agents.execution import TaskEnd
-    from agent_kernel.agents.execution_context import ExecutionContext
+    from agent_kernel.agents.execution import ExecutionContext, TaskEnd
     from agent_kernel.agents.executor import RunExecutor, RunItems
 
 __all__ = [

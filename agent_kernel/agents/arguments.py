@@ -24,7 +24,7 @@ from agent_kernel.values.surface import load_failure_of
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import TaskStart
-    from agent_kernel.agents.execution_context import ExecutionContext
+    from agent_kernel.agents.execution import ExecutionContext
     from agent_kernel.repository import Commit
 
 __all__ = ["Arguments", "Inputs", "Misfit", "TypeText", "check_type", "fit", "type_of_text", "type_text"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from agent_kernel.errors import NotBoundError
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.execution_context import ExecutionContext
+    from agent_kernel.agents.execution import ExecutionContext
 
 __all__ = ["MissingNotebook", "guard_pages", "here", "here_again", "register_notebook"]
 

@@ -72,7 +72,7 @@ from agent_kernel.values import previews
 if TYPE_CHECKING:
     from agent_kernel.agents.arguments import Arguments
     from agent_kernel.agents.event_log import EventStore
-    from agent_kernel.agents.execution_context import ExecutionContext
+    from agent_kernel.agents.execution import ExecutionContext
     from agent_kernel.agents.limits import Limits
     from agent_kernel.agents.subagents import ChildRun
     from agent_kernel.repository import Commit, ObjectId

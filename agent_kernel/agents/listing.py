@@ -37,7 +37,7 @@ from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.agents.agent import Agent
-    from agent_kernel.agents.execution_context import ExecutionContext
+    from agent_kernel.agents.execution import ExecutionContext
     from agent_kernel.agents.run import Run
     from agent_kernel.repository import Repository
     from agent_kernel.session import Live, Session, Snapshot
@@ -117,7 +117,7 @@ def events(
 def event_store_of(of: ExecutionContext | Live | Session | Repository | None) -> EventStore:
     """Where the events of this are kept."""
     from agent_kernel.agents.current import here
-    from agent_kernel.agents.execution_context import ExecutionContext
+    from agent_kernel.agents.execution import ExecutionContext
     from agent_kernel.repository import Repository
     from agent_kernel.session.session import Session
     from agent_kernel.session.versioned import Live, Versioned
@@ -397,7 +397,7 @@ def _agent(agent: Agent, *, full: bool) -> View:
 
 
 def _state(of: object, focus: Focus) -> View:
-    from agent_kernel.agents.execution_context import ExecutionContext
+    from agent_kernel.agents.execution import ExecutionContext
     from agent_kernel.session.session import Session
     from agent_kernel.session.versioned import Live, Versioned
 

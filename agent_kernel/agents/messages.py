@@ -42,7 +42,7 @@ from agent_kernel.values.redacted_values import SHORTEST, Reader, RedactedNumber
 
 if TYPE_CHECKING:
     from agent_kernel.agents.event_log import EventStore
-    from agent_kernel.agents.execution_context import ExecutionContext
+    from agent_kernel.agents.execution import ExecutionContext
     from agent_kernel.repository import Change, ObjectId
     from agent_kernel.session.snapshot import Repository
 

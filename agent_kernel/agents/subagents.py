@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from agent_kernel.agents.event_log import short_run, since_resumed, usage_of
 from agent_kernel.agents.events import Cancelled, SubRun
-from agent_kernel.agents.execution_context import ExecutionContext
+from agent_kernel.agents.execution import ExecutionContext
 from agent_kernel.agents.run import Run
 from agent_kernel.errors import MergeConflictError
 from agent_kernel.quiet import uninterrupted

@@ -346,7 +346,7 @@ def _run_candidate(
     import cloudpickle
 
     from agent_kernel.agents.agent import start_run
-    from agent_kernel.agents.execution_context import ExecutionContext
+    from agent_kernel.agents.execution import ExecutionContext
     from agent_kernel.session.session import Session
 
     wanted = job.candidate

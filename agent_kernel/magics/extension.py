@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
-    from agent_kernel.agents.execution_context import ExecutionContext
+    from agent_kernel.agents.execution import ExecutionContext
     from agent_kernel.commands.describe import Json, Result
     from agent_kernel.commands.scope import Scope
     from agent_kernel.magics.agent_cell import AgentCell

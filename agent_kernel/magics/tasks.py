@@ -20,7 +20,7 @@ from agent_kernel.agents.agent import Agent, model_of_run, reopen_run, start_run
 from agent_kernel.agents.agent_undo import find_elsewhere_error, is_external, is_next_a_step, refuse_if_elsewhere
 from agent_kernel.agents.approval import status_text
 from agent_kernel.agents.event_log import new_run_id, short_run
-from agent_kernel.agents.execution_context import ExecutionContext
+from agent_kernel.agents.execution import ExecutionContext
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models import ENVIRONMENT, model_named
 from agent_kernel.agents.races import comparison

@@ -28,7 +28,7 @@ from agent_kernel.agents.agent_undo import CHANGES, KIND, SOURCE, Move, acting_a
 from agent_kernel.agents.current import here
 from agent_kernel.agents.event_log import short_run, state_of
 from agent_kernel.agents.events import Action, ApprovalRequested, Effect, Event, Output, StateChange
-from agent_kernel.agents.execution_context import ExecutionContext
+from agent_kernel.agents.execution import ExecutionContext
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.messages import HIDDEN, Redactor
 from agent_kernel.commands import describe

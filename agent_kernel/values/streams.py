@@ -243,6 +243,7 @@ _MOVED = {
     "agent_kernel.agents.races.outcome": "agent_kernel.agents.agent_undo",
     "agent_kernel.agents.racing.standings": "agent_kernel.agents.races.comparison",
     "agent_kernel.agents.preview.seeing": "agent_kernel.agents.preview.forked_process",
+    "agent_kernel.agents.execution_context": "agent_kernel.agents.execution",
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 from agent_kernel.agents import Agent, FunctionModel, Turn, messages
 from agent_kernel.agents.agent import reopen_run
 from agent_kernel.agents.events import Action, Compaction, TaskStart
-from agent_kernel.agents.execution_context import ExecutionContext
+from agent_kernel.agents.execution import ExecutionContext
 from agent_kernel.agents.models import AssistantMessage, Message, Request, ToolResult, UserMessage
 from agent_kernel.errors import ModelError, NothingToUndoError
 from agent_kernel.repository import NO_CHAT, Retention, hex_of

@@ -19,7 +19,7 @@ from agent_kernel.agents import Agent, FunctionModel, Run, ScriptedModel, Turn, 
 from agent_kernel.agents.agent import reopen_run
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import Action, ApprovalRequested, Cancelled, Event, Output, StateChange, StepStart
-from agent_kernel.agents.execution_context import ExecutionContext
+from agent_kernel.agents.execution import ExecutionContext
 from agent_kernel.errors import ModelError, TaskInterruptedError, UntrustedStoreError
 from agent_kernel.session import Repository, Session, bind
 from agent_kernel.session.versioned import Versioned
@@ -29,7 +29,7 @@ from agent_kernel.storage import MemoryStore
 CHILD = """
 import os, signal, sys
 from agent_kernel.agents import Agent, FunctionModel, Turn
-from agent_kernel.agents.execution_context import ExecutionContext
+from agent_kernel.agents.execution import ExecutionContext
 from agent_kernel.session.versioned import Versioned
 
 store, marks, where = sys.argv[1:]

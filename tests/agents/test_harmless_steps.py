@@ -16,8 +16,7 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents.agent import start_run
-from agent_kernel.agents.execution import PlainExecutor
-from agent_kernel.agents.execution_context import ExecutionContext
+from agent_kernel.agents.execution import ExecutionContext, PlainExecutor
 from agent_kernel.magics.display_gate import active_parts
 from tests.agents.harmless_steps import FILES, HARMLESS, MORE, NEWER
 

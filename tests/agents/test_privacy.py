@@ -197,7 +197,7 @@ def test_a_policy_says_how_much_of_the_variables_is_told_unasked(policy: str, li
 
 def test_a_run_that_goes_on_elsewhere_keeps_its_policy() -> None:
     from agent_kernel.agents.agent import reopen_run
-    from agent_kernel.agents.execution_context import ExecutionContext
+    from agent_kernel.agents.execution import ExecutionContext
 
     session = Session({"n": 5551}, Repository.open(MemoryStore()))
     model = FunctionModel(lambda request: ["n += 1", "n += 1", "task.success(1)"][request.turn])

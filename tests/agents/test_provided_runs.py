@@ -16,7 +16,7 @@ from agent_kernel import Versioned, open
 from agent_kernel.agents import Agent, Limits
 from agent_kernel.agents.agent import reopen_run
 from agent_kernel.agents.events import Action, Cancelled, Error, Fail, TaskStart
-from agent_kernel.agents.execution_context import ExecutionContext
+from agent_kernel.agents.execution import ExecutionContext
 from agent_kernel.agents.models import AssistantMessage, Request, ToolResult, UserMessage, model_named
 from agent_kernel.errors import TaskFailedError, TaskPendingError
 from tests.agents.asking import asked
@@ -193,7 +193,7 @@ class TestRuns:
             "import sys\n"
             "from agent_kernel import Versioned, open\n"
             "from agent_kernel.agents.agent import reopen_run\n"
-            "from agent_kernel.agents.execution_context import ExecutionContext\n"
+            "from agent_kernel.agents.execution import ExecutionContext\n"
             "state = Versioned(open(sys.argv[1]))\n"
             "run = reopen_run(ExecutionContext(state.session.namespace, state.session), sys.argv[2])\n"
             "print(run.resume('the second').result(), state['seen'])\n"

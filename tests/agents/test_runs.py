@@ -19,7 +19,7 @@ from agent_kernel.agents.events import (
     TaskStart,
     Usage,
 )
-from agent_kernel.agents.execution_context import ExecutionContext
+from agent_kernel.agents.execution import ExecutionContext
 
 
 def agent(*turns: ak.Turn | str, **more: object) -> ak.Agent:

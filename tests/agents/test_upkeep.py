@@ -24,7 +24,7 @@ from agent_kernel.agents.events import (
     TaskStart,
     Unknown,
 )
-from agent_kernel.agents.execution_context import ExecutionContext
+from agent_kernel.agents.execution import ExecutionContext
 from agent_kernel.commands.places import copy_store
 from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import Retention

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents.execution_context import ExecutionContext
+from agent_kernel.agents.execution import ExecutionContext
 from agent_kernel.mcp.tools import Steps, Tools
 from agent_kernel.session.tracking import HideList
 

@@ -54,8 +54,7 @@ from agent_kernel.session import trust
 
 if TYPE_CHECKING:
     from agent_kernel.agents.agent import State
-    from agent_kernel.agents.execution import Executor
-    from agent_kernel.agents.execution_context import ExecutionContext
+    from agent_kernel.agents.execution import ExecutionContext, Executor
     from agent_kernel.agents.executor import RunExecutor
     from agent_kernel.session import Session
     from agent_kernel.session.operations import Report
@@ -593,7 +592,7 @@ def main(input_file: BinaryIO) -> None:
 def _run_trial(trial: Trial, module: ModuleType) -> PreviewResult:
     import cloudpickle
 
-    from agent_kernel.agents.execution_context import ExecutionContext
+    from agent_kernel.agents.execution import ExecutionContext
     from agent_kernel.session.session import Session as Joined
     from agent_kernel.session.snapshot import Repository
 

@@ -33,7 +33,7 @@ from agent_kernel.repository import Author, Change, Outputs, Unsaved
 from agent_kernel.session import library_state
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.execution_context import ExecutionContext
+    from agent_kernel.agents.execution import ExecutionContext
     from agent_kernel.storage import Store
 
 __all__ = ["Attempt", "Ended", "PreviewResult", "Status", "in_process", "refusal", "run_in_fork", "run_preview"]

@@ -39,7 +39,7 @@ from agent_kernel.agents.approval import log_of, refuse_if_driven
 from agent_kernel.agents.current import here_again
 from agent_kernel.agents.event_log import Log, new_run_id, short_run
 from agent_kernel.agents.events import Cancelled, Fail, SubRun, Success, TaskStart, Usage
-from agent_kernel.agents.execution_context import ExecutionContext
+from agent_kernel.agents.execution import ExecutionContext
 from agent_kernel.agents.models import check_price, model_named
 from agent_kernel.agents.models.provided import Provided
 from agent_kernel.agents.races import comparison

@@ -14,7 +14,7 @@ import pytest
 import agent_kernel as ak
 from agent_kernel.agents.agent import open_context
 from agent_kernel.agents.current import register_notebook
-from agent_kernel.agents.execution_context import ExecutionContext
+from agent_kernel.agents.execution import ExecutionContext
 from agent_kernel.agents.preview import Preview, forked_process, preview
 from agent_kernel.repository import hex_of
 from agent_kernel.session import Versioned

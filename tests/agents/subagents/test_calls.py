@@ -6,7 +6,7 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents.events import Error, Event, Output, Usage
-from agent_kernel.agents.execution_context import ExecutionContext
+from agent_kernel.agents.execution import ExecutionContext
 from agent_kernel.agents.models import Request
 from tests.agents.subagents.family import pair, scripted
 
