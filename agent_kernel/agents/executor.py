@@ -52,8 +52,7 @@ from agent_kernel.agents.execution import (
 from agent_kernel.agents.gate import EffectStopped, Gate
 from agent_kernel.agents.limits import Interruptible, ran_too_long
 from agent_kernel.agents.messages import open_action, start_event
-from agent_kernel.agents.models import Answer, Delta, Message, Model, Request, Stream, is_free, later
-from agent_kernel.agents.models.code_blocks import Fenced, split
+from agent_kernel.agents.models import Answer, Delta, Fenced, Message, Model, Request, Stream, is_free, later, split
 from agent_kernel.agents.side_effects import record_side_effects
 from agent_kernel.errors import (
     AgentKernelError,

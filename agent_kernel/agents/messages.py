@@ -31,8 +31,7 @@ from agent_kernel.agents.events import (
     TaskStart,
     TryStart,
 )
-from agent_kernel.agents.models import AssistantMessage, Message, ToolResult, UserMessage
-from agent_kernel.agents.models.code_blocks import CAME
+from agent_kernel.agents.models import CAME, AssistantMessage, Message, ToolResult, UserMessage
 from agent_kernel.repository import hex_of
 from agent_kernel.session.operations import line_to
 from agent_kernel.values import previews

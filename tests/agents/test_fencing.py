@@ -6,8 +6,7 @@ import pytest
 
 from agent_kernel.agents.events import Action, Event, Output, Success, TaskStart
 from agent_kernel.agents.messages import messages_for_later_runs, messages_of
-from agent_kernel.agents.models import AssistantMessage, UserMessage
-from agent_kernel.agents.models.code_blocks import Fenced, split
+from agent_kernel.agents.models import AssistantMessage, Fenced, UserMessage, split
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_kernel.agents.models.code_blocks import CodeReader, without_surrogates
+from agent_kernel.agents.models import CodeReader, without_surrogates
 
 VALUES = st.sampled_from([None, True, 7, "code", 'a "b', {"code": "no"}, ["code", "no"], {"deep": [{"code": "no"}]}])
 

@@ -23,8 +23,18 @@ import msgspec
 
 from agent_kernel.agents.events import Usage
 from agent_kernel.agents.messages import redact, tokens_of
-from agent_kernel.agents.models import Answer, AssistantMessage, Delta, Message, Request, ToolResult, UserMessage
-from agent_kernel.agents.models.code_blocks import CodeReader, in_words, without_surrogates
+from agent_kernel.agents.models import (
+    Answer,
+    AssistantMessage,
+    CodeReader,
+    Delta,
+    Message,
+    Request,
+    ToolResult,
+    UserMessage,
+    in_words,
+    without_surrogates,
+)
 from agent_kernel.errors import MissingExtraError, ModelError
 
 if TYPE_CHECKING:
