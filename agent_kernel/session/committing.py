@@ -46,7 +46,6 @@ from agent_kernel.repository import (
     short,
 )
 from agent_kernel.session import history, library_state, trust
-from agent_kernel.session.detector import Touched
 from agent_kernel.session.history import (
     Draft,
     LooseRecorder,
@@ -72,7 +71,7 @@ from agent_kernel.session.operations import (
 )
 from agent_kernel.session.snapshot import Repository
 from agent_kernel.session.tracking import IgnoreList
-from agent_kernel.session.workspace import Workspace
+from agent_kernel.session.workspace import Touched, Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Generator

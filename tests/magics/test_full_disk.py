@@ -9,8 +9,8 @@ import pytest
 from agent_kernel.errors import StoreFullError
 from agent_kernel.magics import binding
 from agent_kernel.repository.objects import Writer
-from agent_kernel.session.detector import Detector
 from agent_kernel.session.staging import AliasGrouping
+from agent_kernel.session.workspace import Detector
 from agent_kernel.storage import LmdbStore
 from tests.magics.shells import Shell
 

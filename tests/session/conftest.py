@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_kernel.session import detector, staging, tracking
+from agent_kernel.session import staging, tracking, workspace
 from agent_kernel.values import aliases, atoms, classes, groups, pickler, plain_data, segments, trials
 from tests.session.breaking import Breaks
 
@@ -27,7 +27,7 @@ _BOUNDS = {
     staging: ("MANY",),
     tracking: ("MANY",),
     trials: ("MOST_BYTES",),
-    detector: ("_SMALL_BYTES",),
+    workspace: ("_SMALL_BYTES",),
 }
 
 

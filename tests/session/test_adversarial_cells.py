@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.repository import ObjectId
-from agent_kernel.session.detector import Detector
+from agent_kernel.session.workspace import Detector
 from tests.session.adversarial import CASES, HELPER_MODULE, Case, Found
 from tests.support.notebooks import Notebook
 from tests.support.shells import ShellNotebook

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.session.detector import Detector
+from agent_kernel.session.workspace import Detector
 from agent_kernel.values import pickler
 from tests.support.notebooks import Notebook, names_changed
 
@@ -303,7 +303,7 @@ def test_a_change_behind_the_back_of_cells_that_read_a_table_is_found_in_the_bac
         notebook.run(START)
         notebook.run(TABLE + GRID)
         notebook.look("g.figure.suptitle('other')")
-        monkeypatch.setattr("agent_kernel.session.detector._LEAST_ROLLING_S", 1.0)
+        monkeypatch.setattr("agent_kernel.session.workspace._LEAST_ROLLING_S", 1.0)
         found = [name for _ in range(3) for name in changed(notebook, "len(df)")]
         assert "g" in found
         notebook.run("plt.close('all')")

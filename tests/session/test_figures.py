@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from agent_kernel.session import library_state, serialization
-from agent_kernel.session.detector import Detector
 from agent_kernel.session.live_objects import Living
 from agent_kernel.session.serialization import Components
+from agent_kernel.session.workspace import Detector
 from agent_kernel.values import aliases, groups, pickler
 from agent_kernel.values.reducers import arrays
 from tests.support.notebooks import Notebook, names_changed

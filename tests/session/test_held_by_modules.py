@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.session import Repository
-from agent_kernel.session.detector import Detector
+from agent_kernel.session.workspace import Detector
 from agent_kernel.storage import MemoryStore, Store
 from agent_kernel.values import references
 from agent_kernel.values.groups import dump_group

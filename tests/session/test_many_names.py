@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 import agent_kernel
-from agent_kernel.session import detector
+from agent_kernel.session import workspace
 from tests.support.notebooks import Notebook
 
 PACKAGE = str(Path(agent_kernel.__file__).parent)
@@ -116,7 +116,7 @@ def counts(request: pytest.FixtureRequest) -> dict[str, list[tuple[int, ...]]]:
 
 def tell_counts(asked: list[str]) -> None:
     """The other process. Nothing is counted that runs once in a process, nor what depends on the time between cells."""
-    detector._ROLLING_S = 0.0
+    workspace._ROLLING_S = 0.0
     with Notebook() as nb:
         before = nb.run("v = [1]")
         nb.run("v.append(2)")

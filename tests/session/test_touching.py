@@ -20,9 +20,9 @@ from types import CodeType
 
 import pytest
 
-from agent_kernel.session import dependencies, detector, serialization
+from agent_kernel.session import dependencies, serialization, workspace
 from agent_kernel.session.dependencies import uses_of
-from agent_kernel.session.detector import Detector
+from agent_kernel.session.workspace import Detector
 from agent_kernel.values import groups, surface
 from agent_kernel.values.groups import dump_group, is_same
 from agent_kernel.values.surface import MOST_HOLDINGS, Holdings, find_death_callbacks, find_holdings
@@ -200,7 +200,7 @@ def test_names_that_the_notebook_gave_another_meaning_look_nothing_up(dumped: li
 def test_a_function_looked_at_in_the_background_is_not_followed(
     dumped: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(detector, "_LEAST_ROLLING_S", 1.0)  # however long the machine takes
+    monkeypatch.setattr(workspace, "_LEAST_ROLLING_S", 1.0)  # however long the machine takes
     with notebook_with_a_dear_value() as nb:
         seen: set[str] = set()
         for number in range(5):
