@@ -45,7 +45,8 @@ from agent_kernel.repository import (
     person,
     short,
 )
-from agent_kernel.session import history, library_state, trust
+from agent_kernel.session import history, trust
+from agent_kernel.session.dependencies import leave_figures
 from agent_kernel.session.history import (
     Draft,
     LooseRecorder,
@@ -535,7 +536,7 @@ class Committing:
     def _leave(self) -> None:
         self.workspace.monitor.close()
         self.workspace.living.rest()
-        library_state.leave_figures()
+        leave_figures()
         if self.branch is not None:
             with contextlib.suppress(StoreError):  # the store may be gone by now, and its leases with it
                 self.repo.release_lease(self.branch, self._holder)

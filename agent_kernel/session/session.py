@@ -14,9 +14,16 @@ from agent_kernel.errors import LoadError, MergeConflictError, NameNotFoundError
 from agent_kernel.quiet import uninterrupted
 from agent_kernel.repository import NO_CHAT, Change, Commit, Head, ObjectId, Tree, Unsaved, hex_of, short
 from agent_kernel.repository.commits import revision_text
-from agent_kernel.session import library_state, trust
+from agent_kernel.session import trust
 from agent_kernel.session.committing import Committing, moves_head, name_records
-from agent_kernel.session.history import Draft, changes_between, commit_in_message, commit_in_undo, title
+from agent_kernel.session.history import (
+    Draft,
+    changes_between,
+    commit_in_message,
+    commit_in_undo,
+    prepare_generators,
+    title,
+)
 from agent_kernel.session.operations import (
     NOTHING,
     Operation,
@@ -475,7 +482,7 @@ class Session(Committing):
 
         before = len(self._operations.done)
         # What it drew is drawn: whatever draws next goes on from there.
-        generators, _ = library_state.prepare(self.repo, self._resolve(rev), keep=False, partial=True)
+        generators, _ = prepare_generators(self.repo, self._resolve(rev), keep=False, partial=True)
         if self._cell is not None:
             self.workspace.monitor.stop()
         try:
@@ -621,7 +628,7 @@ class Session(Committing):
         before = self._position
         target = self.repo.tree_at(to.commit)
         loaded = self._load(target, to.commit, stay, partial=partial, restarted=restarted)
-        generators, note = library_state.prepare(self.repo, to.commit, keep=keep_random, partial=partial)
+        generators, note = prepare_generators(self.repo, to.commit, keep=keep_random, partial=partial)
         absent_names = loaded.find_not_loaded(target)
         changed = live_changes(self.repo, self._tree, target, self._not_loaded, absent_names)
         with self._taking_on(loaded):
@@ -705,7 +712,7 @@ class Session(Committing):
         saved = self._save_uncommitted()
         tree = self.repo.tree_at(target)
         loaded = self._load(tree, target, stay, partial=partial)
-        generators, note = library_state.prepare(self.repo, target, keep=keep_random, partial=partial)
+        generators, note = prepare_generators(self.repo, target, keep=keep_random, partial=partial)
         absent_names = loaded.find_not_loaded(tree)
         live = live_changes(self.repo, self._tree, tree, self._not_loaded, absent_names)
         draft.changed = changes_between(self.repo, self._tree, tree)

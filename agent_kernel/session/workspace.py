@@ -21,7 +21,7 @@ import msgspec
 
 from agent_kernel.quiet import noted_interrupts, uninterrupted, unwarned
 from agent_kernel.repository import Entry, Manifest, ObjectId, Repository, Tree, Unsaved, Writer
-from agent_kernel.session import dependencies, library_state
+from agent_kernel.session import dependencies
 from agent_kernel.session.live_objects import Living, commits_of_cells
 from agent_kernel.session.tracking import BUILTIN_IDS, HELD_BYTES, LEAST_COST_S, Bindings, Group, Rebound, Tracking
 from agent_kernel.values import CLASS_PREFIX, class_entry, list_for_person, references
@@ -292,7 +292,7 @@ class Detector:
 
     def begin(self) -> None:
         """A cell begins."""
-        self._figures = library_state.watch_figures()
+        self._figures = dependencies.watch_figures()
         self._callback_uses = self._find_callbacks()
         self._callback_uses.names |= dependencies.find_running_names(self.namespace)
         self.monitor.start()
@@ -320,8 +320,8 @@ class Detector:
 
     def _find_changed_figures(self) -> set[int]:
         """The ids of figures that may have changed through pyplot, which need not be named for that."""
-        found = library_state.find_changed_figures(self._figures)
-        return library_state.open_figures() if found is None else found
+        found = dependencies.find_changed_figures(self._figures)
+        return dependencies.open_figures() if found is None else found
 
     def _find_displayed_only(self, source: str) -> set[str]:
         """The name of a library's object with nothing of the notebook's in it, if all that a cell does is to show that."""
@@ -775,7 +775,7 @@ class Workspace(Detector):
                 self.tracking.add(loading.unread(members, entries, loaded.plan.manifests.get(members[0])))
             for group in loaded.failed_groups:
                 self._place_placeholders(group)
-            library_state.replace_figures(figures)
+            dependencies.replace_figures(figures)
             self.bindings.note(self.namespace)
 
     def _register(self, loaded: Loaded) -> None:
@@ -808,7 +808,7 @@ class Workspace(Detector):
 
     def _open_figures_of(self, loaded: Loaded) -> dict[int, object]:
         """By the ids of figures that pyplot holds, those of a loaded state that the same names lead to."""
-        still_open = library_state.open_figures()
+        still_open = dependencies.open_figures()
         if not still_open:
             return {}
         from agent_kernel.values.aliases import root_below

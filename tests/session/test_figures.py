@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.session import library_state, serialization
+from agent_kernel.session import dependencies, serialization
 from agent_kernel.session.live_objects import Living
 from agent_kernel.session.serialization import Components
 from agent_kernel.session.workspace import Detector
@@ -516,7 +516,7 @@ def test_a_cell_of_another_session_takes_nothing_from_what_this_one_is_told(nb: 
         other.run("y = 1")
         nb.namespace["run_other"] = other.run
         assert changed(nb, "plt.title('t')\nrun_other('y = 2')") & {"a"} == {"a"}
-        nb.namespace["end_other"] = library_state.leave_figures
+        nb.namespace["end_other"] = dependencies.leave_figures
         assert changed(nb, "plt.title('u')\nend_other()") & {"a"} == {"a"}
     assert changed(nb, "getattr(plt, 'title')('v')") & {"a"} == {"a"}
 

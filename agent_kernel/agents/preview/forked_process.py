@@ -30,7 +30,7 @@ from agent_kernel.agents.side_effects import record_side_effects
 from agent_kernel.agents.workers import Changed, describe_changes, pickle_value
 from agent_kernel.background import none_at_work
 from agent_kernel.repository import Author, Change, Outputs, Unsaved
-from agent_kernel.session import library_state
+from agent_kernel.session.history import capture_generators, try_generators
 
 if TYPE_CHECKING:
     from agent_kernel.agents.execution import ExecutionContext
@@ -391,10 +391,10 @@ class PreviewResult(
 
 def run_preview(attempt: Attempt, context: ExecutionContext) -> PreviewResult:
     """Run code on a fork of this process, and say what it did there. All that is here has to be committed."""
-    drawn = library_state.capture()
+    drawn = capture_generators()
 
     def work(send: Callable[[bytes], None]) -> None:
-        library_state.try_state(drawn)()  # Python seeds its generator anew in a fork
+        try_generators(drawn)()  # Python seeds its generator anew in a fork
         send(pack(_in_child(attempt, context)))
 
     ended = run_in_fork(work, attempt.deadline_s)
