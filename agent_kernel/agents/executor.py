@@ -1,4 +1,4 @@
-"""How a run goes: ask the model, look at its code, have it allowed, run it, commit, tell the model, until it is done; and what it left.
+"""How a run goes: ask the model, look at its code, have it allowed, run it, commit, tell the model, until it is done; and cleanup.
 
 It is a generator that never blocks: it yields the events as they are stored, the pieces of the model's answers, and
 `Wait`s, and whoever drives it waits in the way that suits its thread (`run.drive`). Code runs on the thread that drives.
@@ -558,7 +558,7 @@ def _fail_if_stopped(result: CodeResult, gate: Gate | None) -> CodeResult:
     return result if first is None else msgspec.structs.replace(result, error=EffectStopped(*first), task_end=None)
 
 
-# -- branches that agents have for a while, and that stay behind where their process died or their run was stopped
+# -- cleanup: branches that agents have for a while, and that stay behind where their process died or their run was stopped
 #
 # What a step did on a fork (`preview/…`) is needed as long as somebody may take it on. What a sub-agent had committed when
 # it stopped is kept as long as its outermost run rests where it was: a person may look at it, merge it, or give it another
