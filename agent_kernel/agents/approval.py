@@ -38,7 +38,7 @@ from agent_kernel.agents.execution import CodeResult, error_line
 from agent_kernel.agents.gate import Allowed, Gate, collect_codes, find_approved_renderers, find_mime_type, finding
 from agent_kernel.agents.limits import STUBBORN
 from agent_kernel.agents.messages import open_action
-from agent_kernel.agents.review.report import is_risky, review
+from agent_kernel.agents.review import is_risky, review
 from agent_kernel.agents.side_effects import is_steps_code
 from agent_kernel.errors import RunBusyError, RunStateError
 from agent_kernel.quiet import uninterrupted

@@ -17,7 +17,7 @@ import pytest
 import agent_kernel as ak
 from agent_kernel.agents import approval
 from agent_kernel.agents.events import Output
-from agent_kernel.agents.review.report import is_risky, review
+from agent_kernel.agents.review import is_risky, review
 from tests.agents.effect_steps import (
     AT_LIBRARIES,
     BY_LIBRARIES,

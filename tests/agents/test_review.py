@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_kernel.agents.review.report import is_risky, review
+from agent_kernel.agents.review import is_risky, review
 
 RISKY = [
     ("files", "open('x', 'w')"),

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents.review.report import is_risky, review
+from agent_kernel.agents.review import is_risky, review
 
 RISKY = [
     ("files", "f = getattr(frame, 'write_' + 'csv')\nf('out')"),
