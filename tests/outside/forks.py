@@ -66,8 +66,7 @@ def ask(path: str, words: list[str]) -> None:
 
 
 _IMPORTED = (
-    "agent_kernel.mcp.server",
-    "agent_kernel.mcp.tools",
+    "agent_kernel.mcp",
     "agent_kernel.repository.blobs",
     "agent_kernel.session.loading",
     "agent_kernel.session.staging",
