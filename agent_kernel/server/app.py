@@ -31,10 +31,10 @@ from traitlets import Float, List, Unicode
 
 from agent_kernel.bundle import keys
 from agent_kernel.bundle.page import Theme, make_refusal, policy
-from agent_kernel.server.stores import OpenStores, ProblemError, Roots
+from agent_kernel.server import OpenStores, ProblemError, Roots
 
 if TYPE_CHECKING:
-    from agent_kernel.server.stores import OpenStore
+    from agent_kernel.server import OpenStore
 
 __all__ = ["QUESTIONS", "ROUTES", "AgentKernelServer", "BundlePages", "Parameter", "Question", "arguments", "tag_of"]
 

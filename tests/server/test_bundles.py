@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_kernel.server import ProblemError
 from agent_kernel.server.app import BundleHandler, BundlePages, tag_of
-from agent_kernel.server.stores import ProblemError
 from tests.bundle.bundles import bundle_of, changed, make_bundle
 from tests.bundle.studies import ATTACKS, Ran, make_study, printed
 from tests.server.servers import Answer, Server

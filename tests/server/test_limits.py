@@ -19,7 +19,7 @@ from agent_kernel.errors import (
     RequestError,
     TooLargeError,
 )
-from agent_kernel.server.stores import problem_of
+from agent_kernel.server import problem_of
 from tests.server.servers import API, BASE, Answer, Server, Written, run, write_notebook
 
 AUTHORIZER = """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_kernel.server.stores import OpenStore, OpenStores, ProblemError
+from agent_kernel.server import OpenStore, OpenStores, ProblemError
 from tests.server.servers import run
 
 
@@ -113,7 +113,7 @@ def test_whoever_waits_too_long_is_told_so_and_the_store_stays_open_until_it_has
 def test_no_more_than_some_stores_are_open_and_those_at_rest_give_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent_kernel.server.stores._MOST_OPEN", 2)
+    monkeypatch.setattr("agent_kernel.server._MOST_OPEN", 2)
     stores = OpenStores(lambda folder: None)
     ids = [stores.id_of(store(tmp_path / f"store{number}")) for number in range(3)]
     done = threading.Event()
