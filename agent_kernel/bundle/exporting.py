@@ -17,7 +17,7 @@ import msgspec
 
 from agent_kernel.bundle.members import LOCK, Plain, encode_json, environment_of, find_needed, make_members, plain_data
 from agent_kernel.bundle.secrets import holds_any, looks_secret, value_looks_secret
-from agent_kernel.cells.files import history_notebook
+from agent_kernel.cells import history_notebook
 from agent_kernel.commands.contents import read_stored
 from agent_kernel.errors import NameNotFoundError, RefNotFoundError
 from agent_kernel.records.trees import decode_row, name_of, read_entry, unit_of

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agent_kernel.cells.files import (
+from agent_kernel.cells import (
     NotebookFile,
     Script,
     first_line,

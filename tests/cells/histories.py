@@ -9,7 +9,7 @@ from typing import Any
 
 import nbformat
 
-from agent_kernel.cells.files import NotebookFile, history_notebook, script_of
+from agent_kernel.cells import NotebookFile, history_notebook, script_of
 from agent_kernel.cells.slices import Slice, slice_of
 from agent_kernel.repository import Author, ObjectId, Output, Outputs, Representation
 from agent_kernel.session import Report

@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from agent_kernel.cells.files import script_of
+from agent_kernel.cells import script_of
 from agent_kernel.errors import AgentKernelError
 from tests.cells.histories import Notebook
 

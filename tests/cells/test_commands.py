@@ -13,7 +13,7 @@ import nbformat
 import pytest
 
 from agent_kernel.__main__ import main
-from agent_kernel.cells.files import write_file
+from agent_kernel.cells import write_file
 from agent_kernel.errors import FileNotWrittenError
 from tests.cells.histories import run_script
 from tests.commands.stores import make_history

@@ -10,7 +10,7 @@ import pytest
 
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import TaskStart
-from agent_kernel.cells.files import history_notebook
+from agent_kernel.cells import history_notebook
 from agent_kernel.repository import Blob, Output, Representation
 from agent_kernel.session import Repository
 from agent_kernel.session.tracking import HideList
