@@ -244,6 +244,11 @@ _MOVED = {
     "agent_kernel.agents.racing.standings": "agent_kernel.agents.races.comparison",
     "agent_kernel.agents.preview.seeing": "agent_kernel.agents.preview.forked_process",
     "agent_kernel.agents.execution_context": "agent_kernel.agents.execution",
+    "agent_kernel.agents.cleanup": "agent_kernel.agents.executor",
+    "agent_kernel.cells.files": "agent_kernel.cells",
+    "agent_kernel.commands.refs": "agent_kernel.commands.checkout",
+    "agent_kernel.commands.table": "agent_kernel.commands.scope",
+    "agent_kernel.commands.timeline": "agent_kernel.commands.history",
 }
 
 
