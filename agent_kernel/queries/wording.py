@@ -17,7 +17,7 @@ from agent_kernel.repository import Change, Commit, ObjectId, Unsaved, hex_of, s
 from agent_kernel.session.history import is_code, mask_commit, prompt, title
 from agent_kernel.text import MORE, clean, cut, duration, money, plural, size_text
 from agent_kernel.values import previews
-from agent_kernel.values.previews.plain import number_text
+from agent_kernel.values.previews.model import number_text
 
 if TYPE_CHECKING:
     from agent_kernel.commands.describe import Rank

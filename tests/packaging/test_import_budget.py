@@ -47,7 +47,7 @@ COMMITTING = {
     "agent_kernel.values.dump",
     "agent_kernel.values.groups",
     "agent_kernel.values.pickler",
-    "agent_kernel.values.previews.plain",
+    "agent_kernel.values.previews.model",
     "agent_kernel.values.previews.redaction",
 }
 # What only cells of agents and `%agent` lines need.

@@ -1,7 +1,7 @@
 """What history, diff and status show of a value, made without unpickling it or running its class's code.
 
 A value is looked up by the identity of its type, never by `isinstance`: what is not exactly of a type listed in
-`plain`, and so may define anything, is named by its type alone (`foreign`). Everything read from a type or an
+`model`, and so may define anything, is named by its type alone (`foreign`). Everything read from a type or an
 instance goes through the interpreter's own slots (`introspection`). Nothing here imports a library; its types are known once
 the notebook has loaded it (`known`). What looks like a secret is masked (`redaction`), and no preview takes more than two
 kilobytes (`model`). Modules load when a name of theirs is first used.
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from agent_kernel.values.previews.model import is_picture as is_picture
     from agent_kernel.values.previews.model import line as line
     from agent_kernel.values.previews.model import lines_diff as lines_diff
+    from agent_kernel.values.previews.model import make_preview as make_preview
     from agent_kernel.values.previews.model import noun as noun
     from agent_kernel.values.previews.model import noun_of_columns as noun_of_columns
     from agent_kernel.values.previews.model import outline as outline
-    from agent_kernel.values.previews.plain import make_preview as make_preview
     from agent_kernel.values.previews.redaction import CodeMask as CodeMask
     from agent_kernel.values.previews.redaction import holds_a_secret as holds_a_secret
     from agent_kernel.values.previews.redaction import is_telling as is_telling
@@ -75,7 +75,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "plain": ("make_preview",),
     "model": (
         "Column",
         "LEAST",
@@ -90,6 +89,7 @@ _HOMES = {
         "is_picture",
         "line",
         "lines_diff",
+        "make_preview",
         "noun",
         "noun_of_columns",
         "outline",

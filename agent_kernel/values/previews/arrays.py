@@ -30,8 +30,19 @@ from agent_kernel.values.introspection import (
     shallow_size,
     type_name,
 )
-from agent_kernel.values.previews.model import LONGEST_TEXT, Column, Preview, is_whole
-from agent_kernel.values.previews.plain import CELL, Verbatim, cell, has_known_zone, label, moment_text, number_text
+from agent_kernel.values.previews.model import (
+    CELL,
+    LONGEST_TEXT,
+    Column,
+    Preview,
+    Verbatim,
+    cell,
+    has_known_zone,
+    is_whole,
+    label,
+    moment_text,
+    number_text,
+)
 from agent_kernel.values.previews.redaction import labels_a_secret, names_a_secret, names_its_neighbours
 
 # -- numpy's arrays and scipy's sparse matrices, and the first values of an array for everyone who needs them

@@ -36,8 +36,19 @@ from agent_kernel.values.introspection import (
     type_text,
 )
 from agent_kernel.values.previews.arrays import dataframe, ndarray, series
-from agent_kernel.values.previews.model import LONGEST_TEXT, MODEL, Column, Preview
-from agent_kernel.values.previews.plain import CELL, cell, entry_of_slot, is_plain, is_slot, label, short_text
+from agent_kernel.values.previews.model import (
+    CELL,
+    LONGEST_TEXT,
+    MODEL,
+    Column,
+    Preview,
+    cell,
+    entry_of_slot,
+    is_plain,
+    is_slot,
+    label,
+    short_text,
+)
 from agent_kernel.values.previews.redaction import labels_a_secret, names_a_secret, names_its_neighbours
 
 __all__ = ["constructor_text", "is_model", "with_attributes"]
