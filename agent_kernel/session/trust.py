@@ -235,7 +235,7 @@ def look_first(place: str | Path) -> None:
     # As stores write their own place: reached by a link, a trusted one is not read through again each time.
     folder = Path(os.path.realpath(Path(str(place).removeprefix("lmdb://")).expanduser()))
     if (folder / "data.mdb").is_file() and f"lmdb://{folder}" not in _places():
-        from agent_kernel.storage.urls import probe
+        from agent_kernel.storage.lmdb import probe
 
         probe(folder)
 

@@ -653,7 +653,7 @@ class Environment:
         """Raise StoreUnavailableError where reading would end the process; what else is damaged costs only itself."""
         fault = self._fault()
         if fault:
-            from agent_kernel.storage.urls import probe
+            from agent_kernel.storage.lmdb import probe
 
             logger.debug("a data file is damaged: %s", fault)
             probe(self.folder, only_deadly=True)

@@ -1,7 +1,8 @@
-"""The default store: an embedded LMDB file that several threads and processes may use at once; which of them are open.
+"""The default store: an embedded LMDB file that several threads and processes may use at once.
 
 Values go in by transactions of about 8 MB: a transaction keeps every page it writes in memory until it commits. A swap
-is one transaction, and the only thing that has to be one.
+is one transaction, and the only thing that has to be one. Which files are open here is known, and a doubtful one is first read
+by another process.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import fcntl
 import itertools
 import os
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -20,7 +23,8 @@ from typing import cast
 
 import lmdb
 
-from agent_kernel.errors import StoreFullError, StoreReadOnlyError, StoreUnavailableError
+from agent_kernel.errors import StoreError, StoreFullError, StoreReadOnlyError, StoreUnavailableError
+from agent_kernel.storage import _environment
 from agent_kernel.storage._environment import (
     COMPACTING,
     DATA,
@@ -511,3 +515,54 @@ def _size_of(value: Sequence[Buffer] | Buffer) -> int:
     if isinstance(value, memoryview):
         return value.nbytes
     return sum(map(_size_of, value))
+
+
+# -- read a data file that came from elsewhere in a process of its own: a damaged one can kill its reader
+#
+# LMDB maps the file and believes its page numbers, so a bad one ends the process with a bus error and no exception. The
+# process that looks first is a small one, and says by living that the file can be read from end to end.
+
+LOOK_S = 300.0
+
+
+def probe(folder: Path, *, only_deadly: bool = False) -> None:
+    """Read all of a store in another process.
+
+    Raises:
+        StoreUnavailableError: that process died of it, or (unless `only_deadly`) could not read everything.
+    """
+    command = [sys.executable, "-m", "agent_kernel.storage.lmdb", str(folder)]
+    try:
+        looked = subprocess.run(command, capture_output=True, text=True, timeout=LOOK_S, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise StoreUnavailableError(str(folder), f"reading it through took over {LOOK_S:.0f} s") from error
+    if looked.returncode < 0:
+        raise StoreUnavailableError(str(folder), "its data file is damaged: reading it killed the process that tried")
+    if looked.returncode and not only_deadly:
+        last = (looked.stderr.strip().splitlines() or ["it cannot be read"])[-1]
+        raise StoreUnavailableError(str(folder), last)
+
+
+def read_through(folder: Path) -> None:
+    """Touch every key and value. What cannot be read raises once the rest was read."""
+    _environment.checks = False
+    store = LmdbStore(folder, create=False, readonly=True)
+    failed: StoreError | None = None
+    for first in range(256):
+        after = prefix = bytes([first])
+        try:
+            while keys := store.keys(prefix, after):
+                store.view_many(keys, lambda _, view: sum(view[::4096]))
+                after = keys[-1]
+        except StoreError as error:
+            failed = error
+    store.close()
+    if failed is not None:
+        raise failed
+
+
+if __name__ == "__main__":
+    try:
+        read_through(Path(sys.argv[1]))
+    except StoreError as error:
+        sys.exit(str(vars(error).get("reason", error)))

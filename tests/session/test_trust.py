@@ -25,7 +25,7 @@ from agent_kernel.repository import Repository as BareRepository
 from agent_kernel.session import Repository, bind, trust
 from agent_kernel.session.versioned import Versioned
 from agent_kernel.storage import LmdbStore
-from agent_kernel.storage.urls import probe
+from agent_kernel.storage.lmdb import probe
 from tests.support.notebooks import Notebook
 
 
@@ -283,7 +283,7 @@ def test_no_line_is_lost_where_several_processes_write_the_list(mine: Path, tmp_
 
 def test_one_that_is_known_is_not_looked_through_again(foreign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[Path] = []
-    monkeypatch.setattr("agent_kernel.storage.urls.probe", lambda folder: looked.append(folder))
+    monkeypatch.setattr("agent_kernel.storage.lmdb.probe", lambda folder: looked.append(folder))
     with Repository.open(foreign, create=False) as repo:
         repo.trust()
     with Repository.open(foreign, create=False):
@@ -296,7 +296,7 @@ def test_one_that_is_known_is_known_by_every_path_to_it(
 ) -> None:
     with Repository.open(foreign, create=False) as repo:
         repo.trust()
-    monkeypatch.setattr("agent_kernel.storage.urls.probe", lambda folder: pytest.fail(f"{folder} is read through"))
+    monkeypatch.setattr("agent_kernel.storage.lmdb.probe", lambda folder: pytest.fail(f"{folder} is read through"))
     (tmp_path / "link").symlink_to(foreign.parent, target_is_directory=True)
     for path in (tmp_path / "link" / foreign.name, foreign.parent / "nothing" / ".." / foreign.name):
         with Repository.open(path, create=False):
