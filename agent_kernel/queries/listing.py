@@ -1,4 +1,4 @@
-"""The rows of a list: which commits, under which days, in which folds, and how the graph runs through them.
+"""The list: which commits, under which days, in which folds, how the graph runs through them; `open`, `rows`, `locate` and `branches`.
 
 A list is worked out as a whole, since every page needs to know what stands above it, but only as far as the shape goes:
 what a row says is read when the row is asked for. A closed fold is one node of the graph. With a filter, a commit's
@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from pathlib import PurePath
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import msgspec
 
@@ -30,34 +32,54 @@ from agent_kernel.agents.events import (
     TaskStart,
 )
 from agent_kernel.agents.messages import open_action, start_event
-from agent_kernel.commands.describe import by_name, grown_between, growth, ranks
-from agent_kernel.commands.history import NOTHING, Record, Step, Strand, View, assign
+from agent_kernel.commands.describe import by_name, grown, grown_between, growth, ranks, ranks_of
+from agent_kernel.commands.history import NOTHING, Record, Step, Strand, View, assign, reachable_commits
 from agent_kernel.queries.wording import (
     Author,
+    Branch,
+    CommitRow,
+    DayRow,
     FoldRow,
     Graph,
+    Head,
     Line,
+    Located,
+    Opening,
+    Page,
     Part,
+    Ref,
+    Row,
     RunFacts,
     RunStatus,
+    State,
     Stopped,
     WaitRow,
     chips_of,
     combine_changes,
+    commit_text,
     counts_of,
+    node_of,
     prompts,
     select_changed,
     shorten_line,
+    step_called,
+    store_id,
     subject_of,
+    why,
 )
-from agent_kernel.repository import ObjectId, hex_of
-from agent_kernel.session.history import Kernels, about
+from agent_kernel.repository import Kind, ObjectId, hex_of, short
+from agent_kernel.repository.commits import decode_commit
+from agent_kernel.session.history import Kernels, about, prompt
+from agent_kernel.session.provenance import read_notebook
+from agent_kernel.text import plural
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import Event
-    from agent_kernel.queries.reader import QueryContext, Spread
+    from agent_kernel.queries.reader import Listed, Nothing, Opened, Query, QueryContext, Spread
+    from agent_kernel.queries.reader import Located as Sought
     from agent_kernel.repository import Commit
+    from agent_kernel.session import Repository
     from agent_kernel.storage import Store
 
 __all__ = [
@@ -66,18 +88,25 @@ __all__ = [
     "Item",
     "Listing",
     "Piece",
+    "branches",
     "cells_took",
     "code_line",
     "colours_of",
     "day_of",
     "find_stop",
     "growth",
+    "head_of",
     "lay_out",
+    "locate",
     "make_wait_row",
+    "open_",
     "pieces_of",
+    "row_of",
+    "rows",
     "run_row",
     "status_of",
     "task_of",
+    "title_of",
     "wait_row",
     "where_stopped",
 ]
@@ -697,3 +726,188 @@ def task_of(events: Sequence[Event]) -> str:
 
 def _mask_line(text: str) -> str:
     return shorten_line(previews.mask_text(text.strip().partition("\n")[0]), _TASK)
+
+
+# -- what the rows of a list say
+
+
+def row_of(context: QueryContext, listing: Listing, item: Item, spread: Spread) -> Row:
+    """One row."""
+    graph = listing.graph(item, spread.colours)
+    if item.record is not None:
+        return _commit_row(context, item, item.record.id, spread.refs.get(item.record.id, ()), graph)
+    if item.stopped:
+        return make_wait_row(context, item.stopped, graph)
+    if item.waits:
+        return wait_row(context, item.waits, spread.waiting[item.waits], graph, depth=int(item.fold is not None))
+    if item.fold is None:
+        return DayRow(item.day, graph, item.text)
+    if item.fold.why == "run":
+        return run_row(context, item.fold, spread, graph)
+    return _fold_row(context.repo, item.fold, graph)
+
+
+def _commit_row(context: QueryContext, item: Item, id: ObjectId, refs: tuple[Ref, ...], graph: Graph) -> CommitRow:
+    commit = context.repo.commit_at(id)
+    subject, code = subject_of(commit)
+    chips, more = chips_of((commit.changed, commit.unsaved), by_name(ranks_of(context.repo, commit)))
+    return CommitRow(
+        id=hex_of(id),
+        short=short(id),
+        depth=_depth(item, commit),
+        prompt=f".{commit.step}" if item.fold is not None and commit.run and commit.step else prompt(commit),
+        subject=subject,
+        is_code=code,
+        author=context.author(commit),
+        node=node_of(commit),
+        run=commit.run,
+        why=why(commit),
+        refs=refs,
+        chips=chips,
+        more=more,
+        counts=counts_of((commit.changed, commit.unsaved)),
+        took_s=commit.cell.duration_s if commit.cell is not None else None,
+        time_ms=commit.time_ns // 1_000_000,
+        graph=graph,
+        called=step_called(commit),
+        grew=grown(context.repo, commit, select_changed(chips)),
+    )
+
+
+def _depth(item: Item, commit: Commit) -> int:
+    """How deep it stands: a step of a sub-agent stands below those of the run that it works for."""
+    if item.fold is None:
+        return 0
+    return 2 if item.fold.run and commit.run != item.fold.run else 1
+
+
+def _fold_row(repo: Repository, fold: Fold, graph: Graph) -> FoldRow:
+    commits = [repo.commit_at(record.id) for record in fold.members]
+    nothing = fold.why == "nothing"
+    return FoldRow(
+        id=fold.id,
+        why="nothing" if nothing else "repeated",
+        n=len(commits),
+        matching=fold.matching,
+        prompt=prompts(commits[0], commits[-1]),
+        subject=f"{plural(len(commits), 'cell')} that changed nothing" if nothing else subject_of(commits[0])[0],
+        unfolded=fold.is_open,
+        took_s=sum(commit.cell.duration_s for commit in commits if commit.cell is not None),
+        time_ms=commits[0].time_ns // 1_000_000,
+        graph=graph,
+    )
+
+
+# -- `open`, `rows`, `locate`, `branches`: the list, and what stands around it
+
+_MOST_OPENING = 46_000  # bytes of the rows that `open` sends; what stands around them takes less than 4,000
+_MOST_FOLDED = 2_000  # commits of closed folds that are read at once
+
+
+def open_(context: QueryContext, args: Opened) -> Opening:
+    """Everything that is shown at first. Where rows are long there are fewer of them, so that it stays small."""
+    spread = context.history_now()
+    page = _page(context, args, 0, args.n, most_bytes=_MOST_OPENING)
+    return Opening(
+        title_of(context, spread),
+        head_of(context, spread),
+        State(page.version, store_id(context.repo)),
+        page,
+        undone=tuple(sorted(spread.view.undone)),
+    )
+
+
+def rows(context: QueryContext, args: Listed) -> Page:
+    """Some rows."""
+    return _page(context, args, args.start, args.n)
+
+
+def locate(context: QueryContext, args: Sought) -> Located:
+    """The row that a commit stands in."""
+    id, _ = context.resolve(args.id)
+    _, listing = context.list_rows(args)
+    return Located(listing.rows.get(id))
+
+
+def _page(context: QueryContext, query: Query, start: int, n: int, most_bytes: int | None = None) -> Page:
+    with context.lock:
+        spread, listing = context.list_rows(query)
+        found: list[Row] = []
+        size = 0
+        items = listing.items[start : start + n]
+        _fetch(context, items)
+        for item in items:
+            row = row_of(context, listing, item, spread)
+            if most_bytes is not None:
+                size += len(msgspec.json.encode(row)) + 1
+                if size > most_bytes and found:
+                    break
+            found.append(row)
+        view = spread.view
+        return Page(view.version, start, len(listing.items), len(view.order), listing.matches, tuple(found))
+
+
+def _fetch(context: QueryContext, items: Sequence[Item]) -> None:
+    """Read what the rows are about at once: a round trip for each would take most of the time."""
+    single = [item.record.id for item in items if item.record is not None]
+    folded = [record.id for item in items if item.record is None and item.fold for record in item.fold.members]
+    context.repo.objects.load_many(Kind.COMMIT, [*single, *folded[:_MOST_FOLDED]], decode_commit)
+
+
+def head_of(context: QueryContext, spread: Spread) -> Head:
+    """Where the session is."""
+    head = spread.view.head
+    lane = spread.colours.branches.get(head.branch) if head.branch is not None else None
+    branch = None if head.branch is None else shorten_line(head.branch, 200)
+    if head.commit is None:
+        return Head(branch, None, "", "", lane)
+    commit = context.repo.commit_at(head.commit)
+    return Head(branch, hex_of(head.commit), prompt(commit), commit_text(commit), lane)
+
+
+def title_of(context: QueryContext, spread: Spread) -> str:
+    """What the history is of: the notebook, as HEAD's commit knows it, or the store's folder."""
+    head = spread.view.head.commit
+    document = read_notebook(context.repo.objects, context.repo.commit_at(head)) if head is not None else None
+    if document is not None and document.name:
+        return shorten_line(document.name)
+    return shorten_line(PurePath(unquote(context.repo.store.url.partition("://")[2])).name or "memory")
+
+
+def branches(context: QueryContext, args: Nothing) -> tuple[Branch, ...]:
+    """The branches of people: the one HEAD is on first, then those that moved last."""
+    spread = context.history_now()
+    view = spread.view
+    named = [one for one in view.branches.items() if one[0] == view.head.branch or one[0] not in spread.agent_branches]
+    ordered = sorted(named, key=lambda branch: (view.order_of[branch[1]], branch[0]))
+    ordered.sort(key=lambda branch: branch[0] != view.head.branch)
+    return tuple(
+        Branch(
+            name=shorten_line(name, 200),
+            id=hex_of(at),
+            lane=spread.colours.branches[name],
+            is_current=name == view.head.branch,
+            note=_note(spread, name),
+            holder=_holder(context, name),
+        )
+        for name, at in ordered
+    )
+
+
+def _note(spread: Spread, name: str) -> str:
+    """How it stands to where the reader is: `merged into main`, `2 commits of its own`."""
+    view = spread.view
+    if name == view.head.branch:
+        return "you are here"
+    into = view.head.branch if view.head.branch in view.branches else spread.colours.first
+    if into is None or into == name:
+        return ""
+    own = len(reachable_commits(view, [view.branches[name]], reachable_commits(view, [view.branches[into]])))
+    return f"{plural(own, 'commit')} of its own" if own else f"merged into {shorten_line(into, 200)}"
+
+
+def _holder(context: QueryContext, name: str) -> str:
+    holder = context.repo.lease_of(name)
+    if holder is None or not holder.is_alive(context.repo.store) or holder.session == context.session_id:
+        return ""
+    return shorten_line(str(holder), 200)

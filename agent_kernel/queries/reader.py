@@ -1,6 +1,7 @@
 """`Reader.ask` takes a question as data and gives the answer as data.
 
-With it stand what may be asked, within which bounds; what all answers need; and how failures are told.
+With it stand what may be asked, within which bounds; what all answers need; how failures are told; and how the list stays in a
+saved notebook, where nobody can be asked.
 """
 
 from __future__ import annotations
@@ -8,15 +9,17 @@ from __future__ import annotations
 import functools
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from html import escape
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
-from blake3 import blake3
 
 from agent_kernel.agents.approval import open_question
 from agent_kernel.agents.event_log import EventStore, candidate_on, describe_temporary
+from agent_kernel.commands.describe import Table, table_lines
 from agent_kernel.commands.history import Finder, Timeline, View
 from agent_kernel.errors import (
     AgentKernelError,
@@ -29,9 +32,12 @@ from agent_kernel.errors import (
     StoreUnavailableError,
     TooLargeError,
 )
-from agent_kernel.queries.listing import Colours, Listing, colours_of, lay_out, where_stopped
-from agent_kernel.queries.wording import Author, Ref, shorten_line
+from agent_kernel.queries import HISTORY, wording
+from agent_kernel.queries.listing import Colours, Listing, colours_of, head_of, lay_out, row_of, title_of, where_stopped
+from agent_kernel.queries.wording import Author, CommitRow, Head, Ref, shorten_line, store_id
 from agent_kernel.repository import Commit, ObjectId, person
+from agent_kernel.session.history import describe_kind, error_kind
+from agent_kernel.text import cut, duration, exact_time, pad, plural, size_text, width_of
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:
@@ -58,7 +64,8 @@ __all__ = [
     "failure",
     "in_words",
     "read",
-    "store_id",
+    "represent_history",
+    "represent_in",
 ]
 
 
@@ -382,12 +389,6 @@ class QueryContext:
             return spread, found
 
 
-def store_id(repo: Repository) -> str:
-    """What a store is called where its place must not be told: the same wherever it is moved to."""
-    secret = repo.setting("secret")
-    return blake3(b"agent-kernel store\0" + (secret or repo.store.url.encode())).hexdigest(16)
-
-
 class Question(NamedTuple):
     """One operation: what it takes, and the module of this package whose function of the same name answers it."""
 
@@ -421,9 +422,7 @@ class Reader:
         return msgspec.json.decode(msgspec.json.encode(answer))
 
     def represent_history(self) -> dict[str, Any]:
-        """The static representations of the history by MIME type: see `lists`."""
-        from agent_kernel.queries.lists import represent_in
-
+        """The static representations of the history by MIME type."""
         return represent_in(self._context)
 
     def version(self) -> str:
@@ -443,18 +442,18 @@ def _find_answer(module: str, op: str) -> Callable[[QueryContext, Any], object]:
 _NAMES = {"open": "open_"}
 
 QUESTIONS: Mapping[str, Question] = {
-    "branches": Question(Nothing, "lists"),
+    "branches": Question(Nothing, "listing"),
     "cells": Question(One, "variables"),
     "code": Question(At, "changes"),
     "commit": Question(At, "changes"),
     "compare": Question(Between, "changes"),
     "environment": Question(At, "changes"),
-    "locate": Question(Located, "lists"),
-    "open": Question(Opened, "lists"),
+    "locate": Question(Located, "listing"),
+    "open": Question(Opened, "listing"),
     "outputs": Question(One, "variables"),
     "plan": Question(Planned, "plans"),
     "race": Question(OfRun, "agents"),
-    "rows": Question(Listed, "lists"),
+    "rows": Question(Listed, "listing"),
     "run": Question(OfRun, "agents"),
     "variable": Question(OfVariable, "variables"),
 }
@@ -493,3 +492,144 @@ def failure(error: BaseException) -> dict[str, str]:
     message = previews.clean(previews.mask_text(" ".join(text.split())))
     found: dict[str, str] = msgspec.to_builtins(Failure(codes[0] if codes else "failed", message))
     return found
+
+
+# -- the list as it stays in a saved notebook: read without a kernel, on a web page, on paper, in a diff
+#
+# It carries names, types and sizes, and what people wrote as messages. It carries no code: the cell may have been deleted
+# since, and a notebook is given to others. So "What ran" says what kind of thing it was.
+
+ROWS: Final = 20
+
+_COLUMNS: Final = ("Branch", "Cell", "What ran", "Changed", "Took", "When")
+_RIGHT: Final = frozenset({4, 5})
+_CODE: Final = frozenset({0, 1, 3})  # columns in the font of code
+_DOTS: Final = {"merge": "○", "failed": "✕", "interrupted": "⊖", "agent": "■"}
+_MUTED: Final = "opacity:.7"
+_CELL: Final = "padding:4px 10px;border-bottom:1px solid rgba(128,128,128,.3);white-space:nowrap"
+_FONT: Final = "font-family:var(--jp-code-font-family,monospace)"
+
+
+class Preview(msgspec.Struct, frozen=True):
+    """The newest rows, without code."""
+
+    version: int
+    store: str
+    title: str
+    saved_ms: int
+    head: Head
+    commits: int
+    rows: tuple[wording.Row, ...]
+
+
+def represent_history(
+    repo: Repository, session_id: str = "", *, rows: int = ROWS, now_ns: int | None = None
+) -> dict[str, Any]:
+    """The static representations by MIME type: a table as HTML and as plain text, and our own as data."""
+    return represent_in(QueryContext(repo, session_id), rows=rows, now_ns=now_ns)
+
+
+def represent_in(context: QueryContext, *, rows: int = ROWS, now_ns: int | None = None) -> dict[str, Any]:
+    """The same, from what is read already."""
+    spread = context.history_now()
+    made = _preview(context, spread, rows, time.time_ns() if now_ns is None else now_ns)
+    commits = [row for row in made.rows if isinstance(row, CommitRow)]
+    caption = _caption(made, len(commits))
+    table = [_cells(context, row) for row in commits]
+    return {
+        HISTORY: msgspec.json.decode(msgspec.json.encode(made)),
+        "text/html": _html(caption, table),
+        "text/plain": "\n".join(line.rstrip() for line in [caption, *_plain(table)]),
+    }
+
+
+def _preview(context: QueryContext, spread: Spread, most: int, now_ns: int) -> Preview:
+    # The days of whoever saves it: nobody knows where it will be read.
+    listing = lay_out(spread.view, spread.colours, None, time.localtime(now_ns / 1e9).tm_gmtoff, fold=False)
+    rows: list[wording.Row] = []
+    for item in listing.items:
+        if sum(isinstance(row, CommitRow) for row in rows) >= most:
+            break
+        row = row_of(context, listing, item, spread)
+        if isinstance(row, CommitRow) and item.record is not None:
+            row = _without_code(row, context.repo.commit_at(item.record.id))
+        rows.append(row)
+    head = head_of(context, spread)
+    at = spread.view.head.commit
+    if at is not None and not head.prompt:
+        head = msgspec.structs.replace(head, label=f"“{describe_kind(context.repo.commit_at(at))}”")
+    title = title_of(context, spread)
+    return Preview(1, store_id(context.repo), title, now_ns // 1_000_000, head, len(spread.view.order), tuple(rows))
+
+
+def _without_code(row: CommitRow, commit: Commit) -> CommitRow:
+    author = row.author if row.author.kind == "agent" else Author("", "person", False)
+    return msgspec.structs.replace(
+        row, subject=describe_kind(commit), is_code=False, why=error_kind(commit), author=author
+    )
+
+
+def _caption(made: Preview, count: int) -> str:
+    saved = exact_time(made.saved_ms * 1_000_000, time.localtime(made.saved_ms / 1e3).tm_gmtoff)
+    some = f"Newest {count} of {made.commits:,} commits" if count < made.commits else plural(count, "commit")
+    return (
+        f"History of {made.title}, saved {saved:%a} {saved.day} {saved:%b %Y, %H:%M}. {some}. "
+        "Open it with a kernel to compare or check out."
+    )
+
+
+def _cells(context: QueryContext, row: CommitRow) -> tuple[str, ...]:
+    commit = context.repo.commit_at(ObjectId(bytes.fromhex(row.id) + b"\x01"))
+    when = exact_time(commit.time_ns, commit.utc_offset_s)
+    refs = ", ".join(f"{ref.name} (HEAD)" if ref.head and ref.kind == "branch" else ref.name for ref in row.refs)
+    subject = row.subject if not row.why else f"{row.subject}, {row.why}"
+    took = duration(row.took_s) if row.took_s is not None else ""
+    return f"{_graph(row)} {refs}".rstrip(), row.prompt, subject, _chips(row), took, f"{when.day} {when:%b %H:%M}"
+
+
+def _graph(row: CommitRow) -> str:
+    """The lanes at this row, with the commit's own sign in its lane."""
+    lanes = {line[0] for line in row.graph.lines if line[0] is not None and line[1] is not None}
+    node = row.graph.node or 0
+    marks = ["│" if lane in lanes else " " for lane in range(max([node, *lanes]) + 1)]
+    marks[node] = _DOTS.get(row.node, "●")
+    return " ".join(marks)
+
+
+def _chips(row: CommitRow) -> str:
+    names = [f"{'−' if how == '-' else how}{name}" for how, name, _ in row.chips]
+    if row.chips and row.chips[0][2] >= 1_000:
+        names[0] += f" {size_text(row.chips[0][2])}"
+    return " ".join(names) + (f", {row.more} more" if row.more else "")
+
+
+def _html(caption: str, rows: Sequence[tuple[str, ...]]) -> str:
+    """Inline styles that read on a light and on a dark page; everything escaped, no scripts."""
+    head = "".join(
+        f'<th style="{_style(at)};{_MUTED};font-weight:400">{title}</th>' for at, title in enumerate(_COLUMNS)
+    )
+    body = "".join(
+        "<tr>" + "".join(f'<td style="{_style(at)}">{escape(text)}</td>' for at, text in enumerate(row)) + "</tr>"
+        for row in rows
+    )
+    table = f'<table style="border-collapse:collapse;margin:0;color:inherit;font:inherit"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    heading = f'<p style="margin:0;padding:4px 10px;font:inherit;{_MUTED}">{escape(caption)}</p>'
+    return f'<div class="agent-kernel-history" style="font-size:13px">{heading}{table if rows else ""}</div>'
+
+
+def _style(at: int) -> str:
+    font = f";{_FONT};white-space:pre" if at in _CODE else ""
+    numbers = f";font-variant-numeric:tabular-nums;{_MUTED}" if at in _RIGHT else ""
+    return f"{_CELL};{_alignment(at)}{font}{numbers}"
+
+
+def _alignment(at: int) -> str:
+    return f"text-align:{'right' if at in _RIGHT else 'left'}"
+
+
+def _plain(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    if not rows:
+        return []
+    narrow = [(*row[:2], cut(row[2], 40), cut(row[3], 44), *row[4:]) for row in rows]
+    wide = max(width_of(row[0]) for row in narrow)
+    return table_lines(Table(_COLUMNS, tuple((pad(row[0], wide), *row[1:]) for row in narrow), right=_RIGHT), None)

@@ -9,6 +9,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
+from blake3 import blake3
 
 from agent_kernel.agents.event_log import short_run
 from agent_kernel.commands.describe import by_name, grown, ranks_of, unsaved_names
@@ -42,6 +43,7 @@ __all__ = [
     "side_of",
     "sign_of",
     "step_called",
+    "store_id",
     "style_of",
     "subject_of",
     "text_of",
@@ -101,6 +103,12 @@ def why(commit: Commit) -> str:
     cell = mask_commit(commit).cell
     error = cell.error if cell is not None else ""
     return "interrupted" if commit.status == "interrupted" else shorten_line(error, 200) or "failed"
+
+
+def store_id(repo: Repository) -> str:
+    """What a store is called where its place must not be told: the same wherever it is moved to."""
+    secret = repo.setting("secret")
+    return blake3(b"agent-kernel store\0" + (secret or repo.store.url.encode())).hexdigest(16)
 
 
 # -- values that were read, as they stand in a cell: what looks like a secret is masked, numbers of a column line up

@@ -30,7 +30,7 @@ from typing import NamedTuple, TypeVar
 from agent_kernel.commands.places import find_redirect, is_store, store_path_of
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.queries import Reader, failure
-from agent_kernel.queries.reader import store_id
+from agent_kernel.queries.wording import store_id
 from agent_kernel.session import Repository
 from agent_kernel.session.trust import is_registered, is_trusted
 from agent_kernel.storage import open_store

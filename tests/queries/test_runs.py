@@ -12,7 +12,7 @@ from agent_kernel.agents.agent import open_context, start_run
 from agent_kernel.agents.approval import decide, log_of
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.queries.listing import where_stopped
-from agent_kernel.queries.lists import represent_history
+from agent_kernel.queries.reader import represent_history
 from tests.queries.histories import Notebook
 
 
