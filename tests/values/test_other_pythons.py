@@ -325,3 +325,20 @@ def test_a_class_of_this_package_that_lies_elsewhere_now_is_found(old: str) -> N
     kind = next(one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__)
     reading = streams.Unpickler(io.BytesIO(), iter(()), [])
     assert reading.find_class(old, kind.__qualname__) is kind
+
+
+@pytest.mark.parametrize(
+    ("old", "name"),
+    [
+        ("agent_kernel.agents.execution_context", "ExecutionContext"),  # as `ak.here()` gave it
+        ("agent_kernel.agents.cleanup", "PartialWork"),  # and these as commands answered: `branches = %agent branch`
+        ("agent_kernel.cells.files", "Script"),
+        ("agent_kernel.commands.refs", "RefList"),
+        ("agent_kernel.commands.refs", "RefRow"),
+        ("agent_kernel.commands.table", "Overview"),
+        ("agent_kernel.commands.timeline", "Record"),
+    ],
+)
+def test_what_an_earlier_release_stored_of_our_own_is_found(old: str, name: str) -> None:
+    found = streams.Unpickler(io.BytesIO(), iter(()), []).find_class(old, name)
+    assert (found.__module__, found.__qualname__) == (streams._MOVED[old], name)
