@@ -680,6 +680,8 @@ _LATEST = 1_000  # commits to look through for the folder of a module
 
 
 def _other(package: str, saved: str) -> str:
+    if saving.is_source(package):
+        return ""
     now = version_now(package)
     if now == saved:
         return ""

@@ -46,8 +46,8 @@ from agent_kernel.values import CLASS_PREFIX, class_entry, list_for_person, prev
 from agent_kernel.values.atoms import Part
 from agent_kernel.values.definitions import DefinitionId
 from agent_kernel.values.groups import Dumped, encode_layout
-from agent_kernel.values.introspection import derives_from
-from agent_kernel.values.references import is_library, name_in
+from agent_kernel.values.introspection import derives_from, ids_of, module_name
+from agent_kernel.values.references import is_library, is_own, name_in, source_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -408,7 +408,33 @@ def packages_of(dumped: Dumped) -> dict[str, str]:
         version = _version(package)
         if version:
             found[package] = version
-    return found
+    return found | _own_sources(dumped)
+
+
+_SOURCE = " source"  # behind the name of a module, where else a package stands with its version
+
+
+def _own_sources(dumped: Dumped) -> dict[str, str]:
+    """What the source was of the modules of the person's own whose classes are saved as their names."""
+    from agent_kernel.values.reducers import is_importable
+
+    kinds: list[type] = list(map(type, (*dumped.dump.instances, *dumped.dump.opaque)))
+    kinds = list(dict(zip(ids_of(kinds), kinds, strict=True)).values())  # by id: hashing a type runs its metaclass
+    own = {module for module in set(map(module_name, kinds)) if is_own(module)}
+    named = {module_name(kind) for kind in kinds if module_name(kind) in own and is_importable(kind)}
+    digests = {module: source_digest(module) for module in named}
+    return {f"{module}{_SOURCE}": digest for module, digest in sorted(digests.items()) if digest}
+
+
+def is_source(package: str) -> bool:
+    """Whether what a manifest says under this name is of the source of a module of the person's own."""
+    return package.endswith(_SOURCE)
+
+
+def find_changed_modules(packages: Mapping[str, str]) -> list[str]:
+    """The modules of the person's own whose source is another one than these packages say."""
+    own = {package.removesuffix(_SOURCE): digest for package, digest in packages.items() if is_source(package)}
+    return [module for module, digest in own.items() if source_digest(module) not in ("", digest)]
 
 
 def _packages(dumped: Dumped) -> Iterable[str]:

@@ -861,6 +861,10 @@ class Session(Committing):
             for names, kind in self.workspace.find_unlike_then(loaded)
             if names not in dict(separated)  # one line for a holder is enough
         ]
+        notes += [
+            f"with the code that {module} has now, not as it was then: {names}"
+            for names, module in self.workspace.find_of_changed_modules(loaded)
+        ]
         threads = self.workspace.find_running_threads()
         if threads and loaded.values:
             notes.append(f"still running with the objects they had: {', '.join(threads)}")

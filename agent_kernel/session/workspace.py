@@ -657,6 +657,16 @@ class Workspace(Detector):
             found |= told or {(list_for_person([name]), failure.type) for failure in failures}
         return sorted(found)
 
+    def find_of_changed_modules(self, loaded: Loaded) -> list[tuple[str, str]]:
+        """The variables that were saved with classes of modules whose source has changed since, and the modules."""
+        from agent_kernel.session.saving import find_changed_modules
+
+        found: dict[str, list[str]] = {}
+        for name, manifest in loaded.plan.manifests.items():
+            for module in find_changed_modules(manifest.packages) if name in loaded.values else ():
+                found.setdefault(module, []).append(name)
+        return [(list_for_person(sorted(names)), module) for module, names in sorted(found.items())]
+
     def _leaves_nothing(self, plan: Plan, failed: Iterable[LoadFailure]) -> bool:
         """Whether everything that is live stays as it is, so that no state is left that would be missed."""
         moving = {*plan.removed, *plan.entries, *(name for one in failed for name in one.members)}

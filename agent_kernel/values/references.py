@@ -197,7 +197,7 @@ def _mark_seen(name: str) -> types.ModuleType | None:
     if name.partition(".")[0] in _EXCLUDED or not is_module(module):
         return None
     if not is_library(name):
-        _sources[name] = id(module), _digest_source(name)
+        _sources[name] = module_dict(module).get("__spec__"), _digest_source(name)
     return module
 
 
@@ -295,13 +295,20 @@ def find_class(kind: type, namespace: Mapping[str, object]) -> Reference | None:
     return known if known is not None and _is_held(known.module, known.name, kind, namespace) else None
 
 
-_sources: dict[str, tuple[int, str]] = {}
+_sources: dict[str, tuple[object, str]] = {}
 
 
 def source_digest(module: str) -> str:
-    """What the source of a module of the person's own was when the module was first looked at."""
+    """What the source of a module of the person's own was when the module was first looked at, or reloaded since."""
     look()
     found = _sources.get(module)
+    if found is not None and is_module(sys.modules.get(module)):
+        if (
+            module_dict(sys.modules[module]).get("__spec__") is not found[0]
+        ):  # it is another one for each time it is run
+            with uncollected():
+                _note_inner(note([module]))
+        found = _sources.get(module)
     return found[1] if found is not None else ""
 
 
@@ -394,6 +401,11 @@ def is_library(module: str) -> bool:
         if place is not None:
             return place == "" or place.startswith(_LIBRARY) or "site-packages" in place or "dist-packages" in place
     return False
+
+
+def is_own(module: str) -> bool:
+    """Whether a module is the person's own, and another process could import it."""
+    return module.partition(".")[0] not in _EXCLUDED and not is_library(module) and is_importable(module)
 
 
 _LIBRARY = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120 - to compare with module files as they are spelled
