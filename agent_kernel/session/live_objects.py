@@ -13,6 +13,7 @@ import functools
 import re
 import secrets
 import weakref
+from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -21,7 +22,7 @@ from agent_kernel.errors import AgentKernelError
 from agent_kernel.repository import short
 from agent_kernel.session.history import title
 from agent_kernel.text import shorten
-from agent_kernel.values.surface import Placeholder, save_failure_of
+from agent_kernel.values.surface import Placeholder, is_closed, save_failure_of, surface_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -42,6 +43,7 @@ class FindCells(Protocol):
 
 
 _FURTHEST = 10_000  # commits to look through for the cell that made a value
+USES = b"uses "
 _NUMBERED = re.compile(r"run cells? (\[\d+\](?: and \[\d+\])*) again")
 
 
@@ -188,6 +190,11 @@ class Living:
         self._makers: dict[str, str] = {}  # by variable, the cell that assigned it
         self._dumped: Collection[str] = ()  # the variables that are dumped now
         self._remade: set[str] = set()
+        self._uses: Counter[str] = (
+            Counter()
+        )  # by token, the cells that used what shows nothing of what it is in the middle of
+        self._used: Collection[str] = ()  # variables that the code of this cell uses
+        self._counted: set[str] = set()
         self.interrupted: set[str] = set()  # names whose saving was interrupted the last time
         self.arrived: list[int] | None = None  # a Ctrl-C each, since a commit looks at values; None: it cannot be told
         self._pins: dict[int, str] = {}  # tokens of what can be saved, by id
@@ -241,6 +248,29 @@ class Living:
         for name in names:
             if name in rebound or name not in self._makers:
                 self._makers[name] = self.cell
+
+    def begin_uses(self, names: Collection[str]) -> None:
+        """These variables the code of a cell uses."""
+        self._used = names
+        self._counted.clear()
+
+    def surface_of(self, token: str, value: object) -> bytes:
+        """What tells whether an object that cannot be saved is as it was: how it looks, or how many cells have used it."""
+        if not is_closed(value):
+            return surface_digest(value)
+        if token not in self._counted and not set(self._used).isdisjoint(self._dumped):
+            self._counted.add(token)
+            self._uses[token] += 1
+        return USES + str(self._uses[token]).encode()
+
+    def is_as_it_was(self, token: str, surface: bytes) -> bool:
+        """Whether the live object of a token is as it was when this was its surface."""
+        value = self.live_object(token)
+        if not surface or value is None:
+            return True
+        if surface.startswith(USES):
+            return surface == USES + str(self._uses[token]).encode()
+        return surface_digest(value) == surface
 
     def _cells(self) -> tuple[str, ...]:
         """Which cells make what is met now: the one that assigned its variable, and this one, which put it there."""

@@ -166,6 +166,7 @@ class Touched(msgspec.Struct, frozen=True):
     full: bool = False  # as before a checkout: alias changes that leave all contents equal count too
     stores_large: bool = False  # so do values of gigabytes that are new
     grouped: frozenset[str] = frozenset()  # of the names: those that are only saved together with what code names
+    used: frozenset[str] = frozenset()  # of the names: those that code names
 
     def with_checked(self, names: Iterable[str], *, stores_large: bool) -> Touched:
         """The same, and these names, which are looked at though no code names them."""
@@ -264,7 +265,8 @@ class Detector:
             looked = uses.words | self._owed
             names = groups if everything else looked & groups.keys() | self._able_to_change(groups)
         grouped = frozenset[str]() if closure.everything else closure.grouped
-        return Touched(frozenset(names), rebound, closure.everything, everything, grouped=grouped)
+        used = uses.words & self.namespace.keys() if closure.everything else closure.touched - grouped
+        return Touched(frozenset(names), rebound, closure.everything, everything, grouped=grouped, used=frozenset(used))
 
     def _find_changed_by_others(self, uses: dependencies.Uses) -> Holdings:
         """What code other than the cell's own may have changed while it ran: names that it uses, and ids of objects."""
@@ -360,6 +362,7 @@ class Detector:
 
     def _stage(self, staging: Staging, touched: Touched) -> Staged:
         rebound = touched.rebound
+        self.living.begin_uses(touched.used)
         moved = rebound.new | rebound.rebound | rebound.removed
         self._adopt_reruns(moved)
         # First the names as the namespace has them: what is remembered holds no second copy of each.
@@ -642,13 +645,8 @@ class Workspace(Detector):
     def find_unlike_then(self, loaded: Loaded) -> list[tuple[str, str]]:
         """The variables with an object that cannot be saved and is not as it was in the state that was loaded, and its type."""
         from agent_kernel.values.groups import decode_layout, failures_of
-        from agent_kernel.values.surface import surface_digest
 
-        unlike = {
-            token
-            for token, surface in loaded.kept_live.items()
-            if surface and (value := self.living.live_object(token)) is not None and surface_digest(value) != surface
-        }
+        unlike = {token for token, surface in loaded.kept_live.items() if not self.living.is_as_it_was(token, surface)}
         found: set[tuple[str, str]] = set()
         for name, manifest in loaded.plan.manifests.items() if unlike else ():
             failures = [one for one in failures_of(decode_layout(manifest.layout)) if one.token in unlike]

@@ -34,7 +34,7 @@ from agent_kernel.values.aliases import owner_of
 from agent_kernel.values.dump import OBJECTS, CannotSaveError, Components, Dump, LiveNames, MemoryUse, SaveFailure
 from agent_kernel.values.introspection import addresses, find_loaded, ids_in, ids_of
 from agent_kernel.values.restore.objects import own_dict_state
-from agent_kernel.values.surface import find_holdings, surface_digest
+from agent_kernel.values.surface import find_holdings
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -173,7 +173,7 @@ class Pickler(pickle.Pickler):
     def mark_nans(self, marker: nans.Marker) -> None:
         """Write of each NaN which it is, from the next value on."""
         self.marker = marker
-        self.persistent_id = marker.mark
+        setattr(self, "persistent_id", marker.mark)  # noqa: B010 - to type checkers it is a method, and pickle takes any function
 
     def mark(self) -> Mark:
         """Where the dump is now, to come back to."""
@@ -452,7 +452,7 @@ class Pickler(pickle.Pickler):
         self.dump_record.live[token] = value
         if earlier is None:
             self.note_holdings(value, token)
-        return reducers.live_token(token, b"" if earlier or by_itself else surface_digest(value))
+        return reducers.live_token(token, b"" if earlier or by_itself else self.names.surface_of(token, value))
 
     def note_holdings(self, value: Any, token: str) -> None:
         """What an object that is not saved as it is may use or change when it is used: code and values that lie in it."""

@@ -8,6 +8,7 @@ says what may change when that is used.
 
 from __future__ import annotations
 
+import _thread
 import contextvars
 import functools
 import gc
@@ -25,7 +26,7 @@ import msgspec
 import xxhash
 
 from agent_kernel.errors import LostValueError
-from agent_kernel.values import references
+from agent_kernel.values import atoms, references
 from agent_kernel.values.definitions import names_used
 from agent_kernel.values.introspection import (
     TypeCache,
@@ -33,6 +34,7 @@ from agent_kernel.values.introspection import (
     derives_from,
     find_loaded,
     instance_dict,
+    module_dict,
     referents,
 )
 from agent_kernel.values.restore.context import is_loading
@@ -60,11 +62,31 @@ def surface_digest(value: object) -> bytes:
 
     None of what runs the cells.
     """
+    if _is_not_read(value):
+        return b""
+    seen, memory = _read_surface(value)
+    return xxhash.xxh3_64_digest(repr(seen).encode("utf-8", "surrogatepass") + memory)
+
+
+def is_closed(value: object) -> bool:
+    """Whether an object shows nothing of what it is in the middle of, as a compressor does: then each use may have changed it."""
+    if _is_not_read(value) or any(type(value) is kind for kind in _WITHOUT_STATE) or derives_from(type(value), type):
+        return False
+    return _read_surface(value) == ([], b"")
+
+
+_WITHOUT_STATE = (
+    *(types.ModuleType, types.BuiltinFunctionType, types.FunctionType, types.MethodType),
+    *(type(_thread.allocate_lock()), _thread.RLock),
+)
+
+
+def _is_not_read(value: object) -> bool:
+    return any(_package(base) in _RUNS_CELLS for base in _bases(type(value))) or looks_at_address(value)
+
+
+def _read_surface(value: object) -> tuple[list[tuple[str, object]], bytes]:
     bases = _bases(type(value))
-    if any(_package(base) in _RUNS_CELLS for base in bases):
-        return b""
-    if looks_at_address(value):
-        return b""
     seen: list[tuple[str, object]] = []
     for base in bases:
         for name, descriptor in type.__getattribute__(base, "__dict__").items():
@@ -72,11 +94,59 @@ def surface_digest(value: object) -> bytes:
                 found = _read(descriptor, value)
                 if _is_plain(found):
                     seen.append((name, found))
-    attributes = instance_dict(value)
+                elif digest := _running_digest(found):
+                    seen.append((name, digest))
+    attributes = _attributes_of(value)
     if type(attributes) is dict:  # exactly: a subclass would run its own code
-        seen.extend((name, found) for name, found in attributes.items() if _is_plain(found))
-    memory = _memory_digest(value, bases)
-    return xxhash.xxh3_64_digest(repr(seen).encode("utf-8", "surrogatepass") + memory)
+        for name, found in list(attributes.items()):
+            if _is_plain(found):
+                seen.append((name, found))
+            elif digest := _running_digest(found) or _content_digest(found):
+                seen.append((name, digest))
+    running = _running_digest(value)
+    return ([*seen, ("digest", running)] if running else seen), _memory_digest(value, bases)
+
+
+def _attributes_of(value: object) -> object:
+    if not derives_from(type(value), types.ModuleType):
+        return instance_dict(value)
+    return {name: found for name, found in module_dict(value).items() if not name.startswith("__")}
+
+
+def _content_digest(found: Any) -> bytes:
+    """What tells of a builtin container in an object: all of it where it is texts and numbers, else how many items it has.
+
+    What lies in containers in it a variable may hold, too, which is saved and comes back.
+    """
+    kind = type(found)
+    if kind is deque:
+        found = list(found)
+    elif not any(kind is other for other in (list, tuple, dict, set, frozenset)):
+        return b""
+    items = list(dict.values(found)) if kind is dict else found
+    is_plain = len(found) <= _MOST_ITEMS and all(map(_PLAIN_IDS.__contains__, map(id, map(type, items))))
+    return (atoms.content_digest(found) if is_plain else b"") or b"%d items" % len(found)
+
+
+_MOST_ITEMS = 10_000
+
+
+def _running_digest(value: Any) -> bytes:
+    """What a hash object written in C gives for all that it was fed; empty of anything else."""
+    if id(type(value)) in _PLAIN_IDS:
+        return b""
+    fields: dict[str, object] = {}
+    for base in reversed(_bases(type(value))):
+        fields.update(class_dict(base))
+    if not all(type(fields.get(name)) is types.MethodDescriptorType for name in ("digest", "update", "copy")):
+        return b""
+    for arguments in ((), (16,)):  # some give as many bytes as they are asked for
+        try:
+            found = value.digest(*arguments)
+        except (TypeError, ValueError):
+            continue
+        return found if type(found) is bytes else b""
+    return b""
 
 
 # Bytes of memory that are read: some 5 ms. Of a map of a longer file the rest is not looked at.

@@ -363,11 +363,11 @@ def _reduce_objects(pickler: Pickler, array: Any) -> Any:
         encoded = encode_array(array, order, watched=watched)
         if encoded is not None:
             codes, atoms = pickler.part(Part(encoded, 0)), pickler.part(Part(encoded, 1))
-            made = (codes, atoms, array.shape, order, array.flags.writeable)
+            column = (codes, atoms, array.shape, order, array.flags.writeable)
             if encoded.nans:
                 found = tuple((place, name_nan(value)) for place, value in encoded.nans)
-                return restore.object_column_with_nans, (*made, found)
-            return restore.object_column, made
+                return restore.object_column_with_nans, (*column, found)
+            return restore.object_column, column
     items = _list_items(array.reshape(-1, order=order))
     pickler.keepalive.append(items)
     if id(array) in pickler.muted:

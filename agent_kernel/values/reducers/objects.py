@@ -12,6 +12,7 @@ import gc
 import io
 import logging
 import operator
+import random
 import re
 import sys
 import threading
@@ -385,6 +386,12 @@ def reduce_hash_iterator(pickler: Pickler, value: Any) -> Any:
     return restore.hash_iterator, (holder, type(value).__name__, parts[1][0])
 
 
+def reduce_system_random(pickler: Pickler, value: Any) -> Any:
+    """It draws from the operating system: there is nothing to save."""
+    pickler.dump_record.opaque.append(value)
+    return random.SystemRandom, ()
+
+
 _bare: dict[object, object] = {}
 _HASH_ITERATORS = (
     *map(type, (iter(_bare), iter(_bare.values()), iter(_bare.items()), iter(set[object]()))),
@@ -411,6 +418,7 @@ _EXACT: dict[type, Handler] = {
     type(dataclasses.MISSING): reduce_sentinel,
     type(dataclasses.KW_ONLY): reduce_sentinel,
     type(_dataclasses._FIELD): reduce_sentinel,
+    random.SystemRandom: reduce_system_random,
     dataclasses.Field: reduce_by_slots,
     _dataclasses._DataclassParams: reduce_by_slots,
 }
