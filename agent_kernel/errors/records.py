@@ -50,7 +50,7 @@ class TransitionError(RecordError, ValueError):
     old: str | None  # None: there was none, as the record is new
     new: str
     allowed: tuple[str, ...] = ()
-    way: str = ""  # the calls that lead on, where they are known
+    way: str = ""  # what to do instead, where it is known: the calls that lead on
 
     def __str__(self) -> str:
         if self.old is None:
@@ -90,17 +90,25 @@ class NewerRecordError(RecordError):
         return f"{self._what} has schema {self.found}, and this program knows schemas up to {self.known}: update the program"
 
 
+_OPENED_BY = {
+    "list": "repo.list(…, secret=…)",
+    **dict.fromkeys(
+        ("state", "state backup", "tier", "memory", "round of the state", "checkpoint of the state"),
+        "repo.state(…, secret=…)",
+    ),
+}  # the calls that take the key
+
+
 class SealedRecordError(RecordError):
     """The record is encrypted, and this is not its key; or it should be encrypted, and there is no key."""
 
     has_key: bool = True
 
     def __str__(self) -> str:
-        return (
-            f"{self._what} cannot be decrypted with this key"
-            if self.has_key
-            else f"{self._what} is encrypted: open its collection with the key (secret=…)"
-        )
+        if self.has_key:
+            return f"{self._what} cannot be decrypted with this key"
+        call = _OPENED_BY.get(self.collection)
+        return f"{self._what} is encrypted: open its collection with the key{f', {call}' if call else ' (secret=…)'}"
 
 
 class RecordAccessError(RecordError):

@@ -17,7 +17,18 @@ import msgspec
 from pydantic import Field
 
 from agent_kernel.errors import InvalidRecordError, RecordNotFoundError
-from agent_kernel.records.checks import not_negative, require_plain_function, require_result, seconds
+from agent_kernel.records.checks import (
+    checks_arguments,
+    is_text,
+    not_negative,
+    require_function,
+    require_mapping,
+    require_plain_function,
+    require_result,
+    require_takes,
+    seconds,
+    shown,
+)
 from agent_kernel.records.collection import Records, together
 from agent_kernel.records.documents import is_plain, now_s
 from agent_kernel.records.schema import Record
@@ -95,6 +106,7 @@ class RecoveryStats(msgspec.Struct, frozen=True):
         return self.recoveries / self.failures if self.failures else 1.0
 
 
+@checks_arguments
 class Agents:
     """The agents of a store. An agent is an object, or just a name.
 
@@ -136,8 +148,12 @@ class Agents:
     def status(self, agent: object, status: AgentStatus, task: str = "") -> AgentRecord:
         """Say what an agent does. Raises: TransitionError: it cannot do that now."""
         name = _name_of(agent)
-        self._enter(name)
-        return self.records.update(name, status=status, task=task, updated_s=now_s())
+
+        def say() -> AgentRecord:
+            self._enter(name)
+            return self.records.update(name, status=status, task=task, updated_s=now_s())
+
+        return together(self.records, say)
 
     def _enter(self, name: str) -> None:
         def enter() -> None:
@@ -171,7 +187,7 @@ class Agents:
             "state": _state_of(agent) if state is None else dict(state),
             "memory_state": dict(memory_state or {}),
             "tool_state": dict(tool_state or {}),
-            "conversation_history": conversation_history or [],
+            "conversation_history": [] if conversation_history is None else conversation_history,
             "metadata": dict(metadata or {}),
         }
         for field, value in fields.items():
@@ -220,7 +236,7 @@ class Agents:
 
     def _snapshot(self, name: str, at: str | int) -> AgentSnapshot:
         number = self._last_number(name) if at == "latest" else at
-        id = number if isinstance(number, str) else _id(name, number)
+        id = number if isinstance(number, str) else _id(name, not_negative(number, "at"))
         found: AgentSnapshot | None = self._snapshots.get(id) if id else None
         if found is None or found.agent_id != name:
             raise RecordNotFoundError("snapshot", str(at), f"of agent {name!r}")
@@ -258,6 +274,8 @@ class Agents:
 
     def should_checkpoint(self, agent: object, step: int, every: int) -> bool:
         """Whether so many steps have passed since its last checkpoint."""
+        not_negative(step, "step")
+        not_negative(every, "every")
         last = next(self._checkpoints.ids_back(f"{_name_of(agent)}/"), "/0")
         return step - _number(last) >= every
 
@@ -294,6 +312,7 @@ class Agents:
         return Supervisor(self, agent, attempts, backoff)
 
 
+@checks_arguments
 class Supervisor:
     """Runs one agent, and brings it back when it fails."""
 
@@ -308,10 +327,12 @@ class Supervisor:
 
     def on_failure(self, call: Callable[[BaseException, AgentRecord], object]) -> None:
         """Call a function with each error, and how the agent is then. What it raises goes to the log."""
+        require_takes(require_function(call, "on_failure"), "on_failure", 2)
         self._callbacks.append(call)
 
     def on_recovery(self, call: Callable[[AgentRecord], object]) -> None:
         """Call a function each time it is back, before it is called again. What it raises goes to the log."""
+        require_takes(require_function(call, "on_recovery"), "on_recovery", 1)
         self._back.append(call)
 
     @property
@@ -436,8 +457,10 @@ def _number(id: str) -> int:
 
 def _name_of(agent: object) -> str:
     name = agent if isinstance(agent, str) else getattr(agent, "name", None) or getattr(agent, "id", None)
-    if not isinstance(name, str) or not name or "/" in name:
-        raise InvalidRecordError("AgentRecord", str(name), "an agent has a name, as text without /")
+    if not isinstance(name, str) or not name or "/" in name or "\0" in name or not is_text(name):
+        of = "" if name is agent or name is None else f", whose name is {shown(name)}"
+        reason = f"an agent is its name (text without / and NUL) or an object that has one, not {shown(agent)}{of}"
+        raise InvalidRecordError("AgentRecord", "", reason)
     return name
 
 
@@ -447,7 +470,7 @@ def _state_of(agent: object) -> dict[str, Any]:
     Source: AgentScope's StateModule, and PyTorch's before it.
     """
     give: Callable[[], Mapping[str, Any]] | None = getattr(agent, "state_dict", None)
-    return {} if give is None else dict(give())
+    return {} if give is None else require_mapping(give(), "what state_dict() returns")
 
 
 def _load_state(agent: object, state: dict[str, Any]) -> None:

@@ -35,7 +35,18 @@ from agent_kernel.errors import (
     TransactionConflictError,
 )
 from agent_kernel.quiet import uncollected
-from agent_kernel.records.checks import not_negative, require_text, require_watcher, seconds
+from agent_kernel.records.checks import (
+    call_with,
+    checks_arguments,
+    functions,
+    not_negative,
+    require_mapping,
+    require_text,
+    require_watcher,
+    require_whole,
+    seconds,
+    shown,
+)
 from agent_kernel.records.lines import (
     WHOLE_S,
     BranchLine,
@@ -93,6 +104,7 @@ class Change(msgspec.Struct, Generic[T], frozen=True):
     commit: str = ""  # 64 digits, where the change is part of a commit
 
 
+@checks_arguments
 class Records(Mapping[str, M]):
     """The records of one model. Safe from several threads, coroutines and processes.
 
@@ -115,7 +127,7 @@ class Records(Mapping[str, M]):
         key: str = "id",
         plane: Plane | None = None,
         branch: str | None = None,
-        validators: tuple[Validator, ...] = (),
+        validators: Sequence[Validator] = (),
         secret: Secret | Seal | None = None,
         actor: str = "",
         index: Callable[[M], str | Sequence[str] | None] | None = None,
@@ -124,10 +136,14 @@ class Records(Mapping[str, M]):
         time_ns: int | None = None,
     ) -> None:
         self.repo = repo
+        if branch is not None:
+            require_text(branch, "branch")
+        require_text(actor, "actor")
+        validators = functions(validators, "validators")
         self.schema: Schema[M] = Schema(model, key=key, validators=validators, plane=plane)
         self.schema.claim(repo.__dict__.setdefault("_record_models", {}))
         self._branch = branch
-        self._actor = require_text(actor, "actor")
+        self._actor = actor
         self._index = index
         self._index_marker = (
             index_marker  # of an index that is newer than the first records: whether these have entries
@@ -183,7 +199,6 @@ class Records(Mapping[str, M]):
 
     def get(self, id: str, default: Any = None, *, user: str = "") -> Any:
         """The record, or `default` where nobody put one, or it is another user's. Raises: TypeError: the user is no text."""
-        require_text(user, "user")
         row = self._row(id)
         return default if row is None or not _is_of(row, user) else self.load(row, id)
 
@@ -192,7 +207,6 @@ class Records(Mapping[str, M]):
 
         The first one is 1, or more where records of the collection were deleted: a number of one of these never comes again.
         """
-        require_text(user, "user")
         row = self._row(id)
         return 0 if row is None or not _is_of(row, user) else row.version
 
@@ -234,9 +248,7 @@ class Records(Mapping[str, M]):
             ValueError: the model has no such field, a field never has that value, or the limit is no number of records.
         """
         if limit is not None and (type(limit) is not int or limit < 0):
-            raise ValueError(f"limit is 0 or more, not {limit!r}")
-        require_text(pattern, "a pattern")
-        require_text(user, "user")
+            raise ValueError(f"limit is 0 or more, not {shown(limit)}")
         _require_search(where, order)
         named: list[str] = [] if where is None or callable(where) else [*where]
         if isinstance(order, str):
@@ -260,7 +272,7 @@ class Records(Mapping[str, M]):
         if isinstance(order, str):
             _sort(found, order.removeprefix("-"), is_reverse=order.startswith("-"))
         elif order is not None:
-            found.sort(key=order)
+            found.sort(key=lambda record: call_with(order, "order", record))
         return found[:limit]
 
     def _pages(self, rows: Iterator[tuple[str, Row]], limit: int | None = None) -> Iterator[list[tuple[str, Row]]]:
@@ -306,8 +318,9 @@ class Records(Mapping[str, M]):
             unchanged_since_ns: only those of records that were not changed after that time.
             user: only theirs.
         """
-        require_text(user, "user")
         fits = re.compile(fnmatch.translate(pattern)).match
+        if unchanged_since_ns is not None:
+            require_whole(unchanged_since_ns, "unchanged_since_ns")
         for id, row in self._rows(_literal(pattern)):
             if fits(id) and _is_of(row, user) and (unchanged_since_ns is None or row.time_ns <= unchanged_since_ns):
                 yield id
@@ -361,7 +374,6 @@ class Records(Mapping[str, M]):
 
     def history(self, id: str, *, user: str = "") -> Iterator[Change[M]]:
         """What happened to a record, the newest change first. Of a user's it ends where it was another user's."""
-        require_text(user, "user")
         newer: Version | None = None
         for version in self.line().history(self._key(id)):
             if self._time_ns is not None and self._past is None and version.time_ns > self._time_ns:
@@ -389,12 +401,12 @@ class Records(Mapping[str, M]):
             RefNotFoundError, AmbiguousRefError: there is no such commit, or several.
         """
         if isinstance(ref, str):
-            commit = self.repo.resolve(ref)
+            commit = self.repo.resolve(require_text(ref, "ref"))
             moment = self.repo.commit_at(commit).time_ns
         else:
             moment_s = cast("object", ref)
-            if not isinstance(moment_s, int | float) or not 0 <= moment_s < 9e9:
-                raise ValueError(f"a time is a number of seconds since 1970, not {ref!r}")
+            if isinstance(moment_s, bool) or not isinstance(moment_s, int | float) or not 0 <= moment_s < 9e9:
+                raise ValueError(f"a time is a number of seconds since 1970, not {shown(ref)}")
             commit, moment = None, int(moment_s * 1e9)
             if self.schema.plane == "branch":
                 raise ValueError("records of a branch are looked at by a commit, and not by a time")
@@ -403,7 +415,15 @@ class Records(Mapping[str, M]):
     # -- changing
 
     def make(self, **fields: object) -> M:
-        """A record of these values, which is not stored yet. Raises: InvalidRecordError: they do not fit the model."""
+        """A record of these values, which is not stored yet.
+
+        Raises:
+            InvalidRecordError: they do not fit the model, or it has no such field.
+        """
+        unknown = self.schema.dropped(fields)
+        if unknown:
+            id = str(fields.get(self.schema.key, ""))
+            raise InvalidRecordError(self.schema.collection, id, f"it has no field {', '.join(unknown)}")
         try:
             return self.schema.model.model_validate(fields)
         except ValidationError as error:
@@ -465,7 +485,7 @@ class Records(Mapping[str, M]):
             RecordNotFoundError, InvalidRecordError, TransitionError, StaleRecordError: nothing was stored.
         """
         if change is not None and not callable(change):  # pyright: ignore[reportUnnecessaryComparison]
-            raise TypeError(f"an update takes a function, or fields by name, not {change!r}")
+            raise TypeError(f"an update takes a function, or fields by name, not {shown(change)}")
         unknown = fields.keys() - self.schema.model.model_fields.keys()
         if unknown:
             raise InvalidRecordError(self.schema.collection, id, f"it has no field {', '.join(sorted(unknown))}")
@@ -478,7 +498,7 @@ class Records(Mapping[str, M]):
             if before is None:
                 raise RecordNotFoundError(self.schema.collection, id)
             after = before.model_copy(update=fields, deep=True)
-            changed = None if change is None else change(after)
+            changed = None if change is None else call_with(change, "an update", after)
             if changed is None:
                 return after
             self.schema.require_model(changed, id)
@@ -494,7 +514,6 @@ class Records(Mapping[str, M]):
             SealedRecordError, NewerRecordError: it cannot be read here. It stays.
         """
         key = self._key(id)
-        require_text(user, "user")
         if expect is not None:
             not_negative(expect, "expect")
 
@@ -560,7 +579,6 @@ class Records(Mapping[str, M]):
         action: str,
     ) -> M:
         key = self._key(id)
-        require_text(user, "user")
         if expect is not None:
             not_negative(expect, "expect")
 
@@ -723,7 +741,7 @@ class Records(Mapping[str, M]):
         Args:
             start: what the ids begin with.
         """
-        return self._store_line().newest(self.prefix, start, limit)
+        return self._store_line().newest(self.prefix, start, not_negative(limit, "limit"))
 
     def count(self, prefix: str) -> int:
         """How many entries of the index begin with this text."""
@@ -753,8 +771,6 @@ class Records(Mapping[str, M]):
             TypeError: `call` is no function, or the pattern no text.
         """
         require_watcher(call)
-        require_text(pattern, "a pattern")
-        require_text(user, "user")
         return Subscription(self, pattern, call, user)
 
     # -- where they lie
@@ -910,11 +926,13 @@ def _sort(records: list[M], field: str, *, is_reverse: bool) -> None:
 
 
 def _require_search(where: object, order: object) -> None:
-    if where is not None and not callable(where) and not isinstance(where, Mapping):
-        raise TypeError(f"where is a mapping of fields to values, or a function, not {where!r}")
+    if where is not None and not callable(where):
+        if not isinstance(where, Mapping):
+            raise TypeError(f"where is a mapping of fields to values, or a function, not {shown(where)}")
+        require_mapping(cast("object", where), "where")
     if order is not None and not callable(order) and not isinstance(order, str):
         raise TypeError(
-            f"order is a field, '-' and a field, or a function, not {order!r}; for several fields give a function that "
+            f"order is a field, '-' and a field, or a function, not {shown(order)}; for several fields give a function that "
             "returns a tuple"
         )
 
@@ -923,7 +941,7 @@ def _compiled(where: Where | None) -> Callable[[Any], object]:
     if where is None:
         return lambda record: True
     if callable(where):
-        return where
+        return lambda record: call_with(where, "where", record)
     wanted = dict(where)
     return lambda record: all(getattr(record, name, _compiled) == value for name, value in wanted.items())
 

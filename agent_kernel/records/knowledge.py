@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias
 import msgspec
 from pydantic import Field
 
-from agent_kernel.errors import InvalidRecordError
-from agent_kernel.records.checks import not_negative, seconds
+from agent_kernel.errors import InvalidRecordError, RecordStateError
+from agent_kernel.records.checks import checks_arguments, not_negative, require_mapping, require_text, seconds, shown
 from agent_kernel.records.collection import Records, together
 from agent_kernel.records.documents import is_alive, now_s, sortable, this_process
 from agent_kernel.records.lines import Edit
@@ -101,6 +101,11 @@ class _Sources(Records[Source]):
             edit.set(key, None if totals is None else self.totals.changed_row(edit, totals, row))
 
 
+def _require_named(what: str, name: object, id: str) -> None:
+    if not isinstance(name, str) or not name:
+        raise InvalidRecordError(Source.collection, id, f"{what} has a name, not {shown(name)}")
+
+
 def _index_of(source: Source) -> tuple[str, str]:
     """By their knowledge base, and within it by when they were indexed."""
     return f"{source.kb}\0{source.id}", f"{_age(source.kb)}{sortable(source.synced_s)}{source.id}"
@@ -149,6 +154,7 @@ class KnowledgeBase(msgspec.Struct, frozen=True):
     progress: IndexProgress | None
 
 
+@checks_arguments
 class Knowledge:
     """The knowledge bases of a store.
 
@@ -178,8 +184,10 @@ class Knowledge:
             InvalidRecordError: a value does not fit, a source has no such field, or another knowledge base has a source of this id
                 (`a` of `b/c` and `c/a` of `b` share one). Nothing was stored.
         """
-        if not kb:
-            raise InvalidRecordError(Source.collection, f"{kb}/{id}", "a knowledge base has a name")
+        for what, name in (("a knowledge base", kb), ("a source", id)):
+            _require_named(what, name, f"{kb}/{id}")
+        if "details" in fields:
+            fields["details"] = require_mapping(fields["details"], "details")
         unknown = fields.keys() - Source.model_fields.keys()
         if unknown:
             raise InvalidRecordError(Source.collection, f"{kb}/{id}", f"it has no field {', '.join(sorted(unknown))}")
@@ -202,11 +210,14 @@ class Knowledge:
 
     def sources(self, kb: str, status: SourceStatus | None = None) -> list[Source]:
         """The sources of a knowledge base."""
+        if status is not None:
+            self.records.schema.require_value("status", status)
         found = self.records.find(f"{glob.escape(kb)}/*")
         return [one for one in found if one.kb == kb and status in (None, one.status)]
 
     def forget(self, kb: str, id: str) -> bool:
         """Delete a source; whether it was there."""
+        require_text(id, "id")
 
         def act() -> bool:
             current: Source | None = self.records.get(f"{kb}/{id}")
@@ -261,23 +272,48 @@ class Knowledge:
         """Begin to index so many documents: a context manager, with `advance` for each. It is completed as the block ends.
 
         What the block raises fails it. After `pause` from elsewhere it stays paused.
+
+        Raises:
+            RecordStateError: somebody indexes it already, in this process or another one that lives.
         """
         not_negative(total, "total")
-        started = now_s()
-        self.runs.put(
-            self.runs.make(id=kb, total=total, started_s=started, updated_s=started, process=this_process(self.repo))
-        )
+        started, process = now_s(), this_process(self.repo)
+        progress = self.runs.make(id=kb, total=total, started_s=started, updated_s=started, process=process)
+
+        def begin() -> None:
+            self._require_nobody_at_it(kb)
+            self.runs.put(progress)
+
+        together(self.runs, begin, f"IndexProgress: begin {kb}")
         return Indexing(self, kb)
 
+    def _require_nobody_at_it(self, kb: str) -> None:
+        found = self.progress(kb)
+        if found is not None and found.status == "running":
+            reason = (
+                f"somebody indexes it already ({found.processed + found.failed:,} of {found.total:,}): wait until that ends, or say "
+                f"that it is over with fail({kb!r}, reason)"
+            )
+            raise RecordStateError(IndexProgress.collection, kb, reason)
+
     def resume(self, kb: str) -> Indexing:
-        """Go on where indexing was paused or failed, as `indexing` does. Raises: TransitionError, RecordNotFoundError."""
+        """Go on where indexing was paused or failed, as `indexing` does.
+
+        Raises:
+            TransitionError: it is completed. RecordNotFoundError: it never began. RecordStateError: somebody is at it.
+        """
         fields: dict[str, Any] = {
             "status": "running",
             "reason": "",
             "updated_s": now_s(),
             "process": this_process(self.repo),
         }
-        self.runs.update(kb, **fields)
+
+        def go_on() -> None:
+            self._require_nobody_at_it(kb)
+            self.runs.update(kb, **fields)
+
+        together(self.runs, go_on, f"IndexProgress: resume {kb}")
         return Indexing(self, kb)
 
     def pause(self, kb: str, reason: str = "") -> IndexProgress:
@@ -289,6 +325,7 @@ class Knowledge:
         return self.runs.update(kb, status="failed", reason=reason)
 
 
+@checks_arguments
 class Indexing:
     """Indexing while it goes on."""
 

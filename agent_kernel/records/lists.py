@@ -7,7 +7,7 @@ long the list is, and how often items of it were replaced. Only a replacement to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, cast, overload
 
@@ -16,9 +16,19 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import to_json
 
 from agent_kernel.errors import InvalidRecordError, RecordError, StaleRecordError
-from agent_kernel.records.checks import not_negative, require_text, require_watcher, require_whole
+from agent_kernel.records.checks import (
+    call_with,
+    checks_arguments,
+    is_several,
+    not_negative,
+    require_function,
+    require_text,
+    require_watcher,
+    require_whole,
+    shown,
+)
 from agent_kernel.records.collection import MOST_KEY, Change, Records, Subscription, exactly, together
-from agent_kernel.records.schema import Plane, describe
+from agent_kernel.records.schema import TOO_DEEP, Plane, describe, find_omission, is_too_deep, require_plane
 from agent_kernel.records.trees import LIST, LIST_PART
 
 if TYPE_CHECKING:
@@ -84,6 +94,7 @@ class ListChange(msgspec.Struct, frozen=True):
         return self.kept + len(self.added)
 
 
+@checks_arguments
 class RecordList:
     """A list of what JSON can hold, in a store. Safe from several threads, coroutines and processes.
 
@@ -117,6 +128,8 @@ class RecordList:
             label: what errors call it, where its name says more than a user knows.
             part_bytes: of items, as JSON, from which they become a full part; more where they repeat each other.
         """
+        _require_not_empty(name)
+        require_plane(plane)
         self.name = name
         self._label = label or name
         self._id = _list_id(user, name)
@@ -177,18 +190,19 @@ class RecordList:
         """
 
         def read(tail: _Tail) -> Any:
-            if isinstance(index, slice):
+            try:
                 numbers = range(tail.length)[index]
+            except TypeError as error:
+                raise TypeError(f"an item is given by its number, or several by a slice, not {shown(index)}") from error
+            except IndexError:
+                many = f"{tail.length:,} item{'' if tail.length == 1 else 's'}"
+                raise IndexError(f"the list {self._label!r} has {many}: there is no item {shown(index)}") from None
+            if isinstance(numbers, range):
                 if not numbers:
                     return []
                 low, high = min(numbers[0], numbers[-1]), max(numbers[0], numbers[-1]) + 1
                 return self._read(tail, low, high)[:: numbers.step]
-            try:
-                number = range(tail.length)[index]
-            except IndexError:
-                many = f"{tail.length:,} item{'' if tail.length == 1 else 's'}"
-                raise IndexError(f"the list {self._label!r} has {many}: there is no item {index}") from None
-            return self._read(tail, number, number + 1)[0]
+            return self._read(tail, numbers, numbers + 1)[0]
 
         return self._consistently(read)
 
@@ -211,6 +225,7 @@ class RecordList:
 
     def part(self, number: int) -> list[Any]:
         """The items of a full part. Raises: StaleRecordError: it is not there."""
+        not_negative(number, "the number of a part")
         return self._part(number, self._tail()).items
 
     def fold(self, initial: S, step: Callable[[S, Any], S], until: int | None = None) -> S:
@@ -226,7 +241,7 @@ class RecordList:
             not_negative(until, "until")
         state = initial
         for event in self if until is None else self[:until]:
-            state = step(state, event)
+            state = call_with(step, "fold", state, event)
         return state
 
     def _tail(self) -> _Tail:
@@ -364,6 +379,7 @@ class RecordList:
         """
         if until is not None:
             require_whole(until, "until")
+        _require_not_empty(name)
         other = self._named(name)
 
         def act() -> None:
@@ -380,20 +396,27 @@ class RecordList:
 
     def together(self, act: Callable[[], S], message: str = "") -> S:
         """Read and change the list in several steps as one. `act` is called again where somebody else was faster."""
+        require_function(act, "act")
         message = message or f"list: change {self.name}"
         return together(self._tails, act, message, may_lie_beside=not self._commit_each)
 
     def _checked(self, items: Iterable[JsonValue]) -> list[tuple[JsonValue, int]]:
         """The items with their sizes, checked before anything is done."""
-        if isinstance(items, str | bytes | Mapping):  # its letters or keys would become items
-            raise TypeError(f"a list takes a list of items, not {items!r}: give [{items!r}]")
+        given: object = items
+        if not is_several(given):
+            raise TypeError(f"a list takes a list of items, not {shown(given)}: give [{shown(given)}]")
+        found = list(given)
         try:
-            checked = _Part(id="-", start=0, items=list(items)).items
-            return [(item, _size_of(item)) for item in checked]
+            checked = _Part(id="-", start=0, items=found).items
+            sized = [(item, to_json(item, inf_nan_mode="constants")) for item in checked]
         except ValidationError as error:
             raise InvalidRecordError("list", self._label, describe(error)) from error
         except ValueError as error:  # half a character
             raise InvalidRecordError("list", self._label, str(error)) from error
+        reason = find_omission(found, checked) if found != checked else ""
+        if reason or any(is_too_deep(document) for _, document in sized):
+            raise InvalidRecordError("list", self._label, reason or TOO_DEEP)
+        return [(item, len(document)) for item, document in sized]
 
     def _replace(self, tail: _Tail, start: int, new: list[tuple[JsonValue, int]]) -> int:
         if not 0 <= start <= tail.length:
@@ -499,6 +522,11 @@ def names_of_lists(
     first = place_of("", start)
     found = Records(repo, _Tail, plane=plane, branch=branch).names(first)
     return [one[1:].replace("%23", "#").replace("%2F", "/").replace("%25", "%") for one in found]
+
+
+def _require_not_empty(name: str) -> None:
+    if name == "":
+        raise InvalidRecordError(_Tail.collection, "", "a list has a name, which is not empty")
 
 
 def _size_of(item: JsonValue) -> int:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Self
 import msgspec
 
 from agent_kernel.errors import LockHeldError
-from agent_kernel.records.checks import seconds
+from agent_kernel.records.checks import checks_arguments, require_name, seconds
 from agent_kernel.records.collection import Records, is_in_transaction, together
 from agent_kernel.records.schema import Record
 from agent_kernel.repository import Holder
@@ -49,6 +49,7 @@ class _Lease(Record):
         return not self.owner or self.until_ns <= time.time_ns() or not self.who().is_alive(store)
 
 
+@checks_arguments
 class Lock:
     """A lock by name, for threads and processes. It cannot be taken twice by one.
 
@@ -63,7 +64,7 @@ class Lock:
     """
 
     def __init__(self, repo: Repository, name: str, *, lease_s: float = 60.0, wait_s: float | None = None) -> None:
-        self.name = name
+        self.name = require_name(name, "name")
         self.lease_s = seconds(lease_s, "lease_s", is_zero_allowed=False)
         self._wait_s = lease_s if wait_s is None else _wait(wait_s)
         self._records = Records(repo, _Lease)

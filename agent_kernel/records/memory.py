@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from pydantic import ConfigDict, JsonValue
 
 from agent_kernel.errors import InvalidRecordError
-from agent_kernel.records.checks import not_negative, require_plain_function, require_result, require_text
+from agent_kernel.records.checks import (
+    checks_arguments,
+    not_negative,
+    require_function,
+    require_plain_function,
+    require_result,
+    require_takes,
+    require_text,
+    shown,
+)
 from agent_kernel.records.collection import exactly, is_in_transaction, together
 from agent_kernel.records.schema import Record
 from agent_kernel.records.trees import decode_row
@@ -44,6 +53,7 @@ class _Window(Record):
     summary: str = ""  # of those
 
 
+@checks_arguments
 class Memory:
     """A conversation, of which `messages()` has no more than so many tokens.
 
@@ -73,6 +83,8 @@ class Memory:
         summarise: Callable[[str, list[Message]], str] | None = None,
     ) -> None:
         self.max_tokens = not_negative(max_tokens, "max_tokens")
+        if count_tokens is not None:
+            require_takes(require_function(count_tokens, "count_tokens"), "count_tokens", 1)
         self.name = name
         self.all = state.events(name)
         self._id = f"{state.place}{name}"
@@ -80,6 +92,7 @@ class Memory:
         self._count: Callable[[str], int] = functools.partial(_checked, count_tokens or _about)
         if summarise is not None:
             require_plain_function(summarise, "a memory")
+            require_takes(summarise, "summarise", 2)
         self._summarise = summarise
 
     def __len__(self) -> int:
@@ -95,7 +108,10 @@ class Memory:
         """
         for what, text in (("a message", content), ("a role", role)):
             if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # who calls may not check types
-                raise InvalidRecordError("memory", self.name, f"{what} is text, not {text!r:.60}")
+                reason = f'{what} is text, not {shown(text)}: add("user", "hello") adds one'
+                raise InvalidRecordError("memory", self.name, reason)
+        if not role:
+            raise InvalidRecordError("memory", self.name, 'a role is not empty: "user", for example')
         tokens = self._count(content)
         if tokens > self.max_tokens:
             reason = f"a message has {tokens:,} tokens, and the memory {self.max_tokens:,}"
@@ -225,6 +241,7 @@ class _Order(Record):
     key: str
 
 
+@checks_arguments
 class Tiers:
     """Values in three tiers: hot in this process, warm in the store, cold put away there.
 

@@ -12,6 +12,7 @@ import random
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeAlias, cast
 
 import msgspec
@@ -27,12 +28,19 @@ from agent_kernel.errors import (
     TransitionError,
 )
 from agent_kernel.records.checks import (
+    call_with,
+    checks_arguments,
+    is_several,
+    is_text,
     not_negative,
+    require_mapping,
+    require_name,
     require_plain_function,
     require_result,
     require_text,
     require_whole,
     seconds,
+    shown,
     texts,
 )
 from agent_kernel.records.collection import Records, is_in_transaction, together
@@ -145,6 +153,7 @@ def _sortable(number: float) -> str:
     return f"{int(number * 1e6):0{_DIGITS}}"
 
 
+@checks_arguments
 class Queue:
     """The tasks of one team.
 
@@ -160,8 +169,8 @@ class Queue:
     """
 
     def __init__(self, repo: Repository, team: str) -> None:
-        if not require_text(team, "team") or "/" in team or len(team.encode()) > _MOST_NAME:
-            raise ValueError(f"a team has a name of at most {_MOST_NAME} bytes, without /, and not {team!r}")
+        if "/" in require_name(team, "team") or len(team.encode()) > _MOST_NAME:
+            raise ValueError(f"a team has a name of at most {_MOST_NAME} bytes, without /, and not {shown(team)}")
         self.repo = repo
         self.team = team
         self.tasks: Records[Task] = Records(repo, Task, index=_index_of)
@@ -192,12 +201,14 @@ class Queue:
         return iter(self.find())
 
     def __contains__(self, task: object) -> bool:
-        return isinstance(task, Task | str) and self._id(task) in self.tasks
+        return isinstance(task, Task | str) and bool(task) and self._id(task) in self.tasks
 
     def _id(self, task: Task | str) -> str:
         if not isinstance(task, Task | str):  # pyright: ignore[reportUnnecessaryIsInstance]  # who calls may not check types
-            raise TypeError(f"a task is given as itself or by its id, not as {task!r}")
+            raise TypeError(f"a task is given as itself or by its id, not as {shown(task)}")
         id = task if isinstance(task, str) else task.id
+        if not id or not is_text(id):
+            raise InvalidRecordError(Task.collection, ascii(id), "an id is text that is not empty and that UTF-8 holds")
         id = id if id.startswith(f"{self.team}/") else f"{self.team}/{id}"
         if len(id.encode()) > 2 * _MOST_NAME + 1:
             raise InvalidRecordError(Task.collection, id[:20] + "…", f"its id has more than {_MOST_NAME} bytes")
@@ -211,7 +222,7 @@ class Queue:
         args: Mapping[str, object] | None = None,
         *,
         priority: int = 0,
-        after: float | Task | str | Iterable[Task | str] = 0.0,
+        after: float | timedelta | datetime | Task | str | Iterable[Task | str] = 0.0,
         retries: int = 0,
         backoff_s: float = 1.0,
         id: str = "",
@@ -221,26 +232,25 @@ class Queue:
         Args:
             args: what it needs, as JSON holds it.
             priority: the highest goes first, and of the same priority the oldest.
-            after: seconds that it waits; or tasks that must be completed before. If one of those fails, so does this one.
+            after: seconds that it waits, a `timedelta`, or the time from which on it can be claimed (a `datetime` with a time zone);
+                or tasks that must be completed before. If one of those fails, so does this one.
             retries: how often it is tried again after `fail`.
 
         Raises:
             RecordNotFoundError: it is to come after a task that is not there.
             StaleRecordError: there is a task of this id. TypeError: `args` is not a mapping. TypeError, ValueError: a number
-                makes no sense.
+                makes no sense, the name is empty, or a time has no time zone.
         """
+        require_name(name, "name")
         require_whole(priority, "priority")
-        if args is not None and not isinstance(args, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"args is a mapping of names to values, not {args!r}")
-        delay_s = seconds(after, "after") if isinstance(after, int | float) else 0.0
         not_negative(retries, "retries")
         seconds(backoff_s, "backoff_s")
-        needs = [] if isinstance(after, int | float) else [after] if isinstance(after, str | Task) else list(after)
+        delay_s, needs = _waits_for(after)
         task = self.tasks.make(
             id=self._id(require_text(id, "id") or new_id()),
             team=self.team,
             name=name,
-            args=dict(args or {}),
+            args={} if args is None else require_mapping(args, "args"),
             priority=max(min(priority, 10**6), -(10**6)),
             pushed_s=now_s(),
             not_before_s=now_s() + delay_s if delay_s else 0.0,
@@ -314,8 +324,7 @@ class Queue:
             if found.waits_for:
                 reason = f"it waits for {found.waits_for}; assign it when that one is completed"
                 raise RecordStateError(Task.collection, id, reason) from None
-            after = Task.transitions[found.status]
-            raise TransitionError(Task.collection, id, found.status, "in_progress", after) from None
+            raise _refusal(found, "in_progress") from None
 
     def extend(self, task: Task, *, lease_s: float = 60.0) -> Task:
         """Keep a task for so many seconds from now.
@@ -324,6 +333,8 @@ class Queue:
             StaleRecordError: somebody else has it by now, or it is over.
         """
         seconds(lease_s, "lease_s", is_zero_allowed=False)
+        if not isinstance(task, Task):  # pyright: ignore[reportUnnecessaryIsInstance]  # who calls may not check types
+            raise TypeError(f"extend takes the task that claim returned, not {shown(task)}: it says whose claim it is")
 
         def keep(now: Task) -> None:
             self._check_claim(now, task)
@@ -467,8 +478,8 @@ class Queue:
         """Take a task out of the queue. Tasks that need it fail. Raises: TransitionError: it is over."""
 
         def cancel(now: Task) -> None:
-            if now.status == "cancelled":
-                raise TransitionError(Task.collection, now.id, now.status, "cancelled", Task.transitions[now.status])
+            if "cancelled" not in Task.transitions[now.status]:
+                raise _refusal(now, "cancelled")
             now.status, now.process, now.ended_s = "cancelled", "", now_s()
 
         return self._end(task, cancel)
@@ -478,7 +489,7 @@ class Queue:
 
         def again(now: Task) -> Task:
             if now.status not in ("failed", "cancelled"):
-                raise TransitionError(Task.collection, now.id, now.status, "pending", Task.transitions[now.status])
+                raise _refusal(now, "pending")
             now.status, now.error, now.failures, now.lost, now.ended_s = "pending", "", 0, 0, 0.0
             return self._waiting(now)
 
@@ -662,7 +673,28 @@ def _is_agent(worker: object) -> bool:
 def _do(worker: Worker | Callable[[Task], object], task: Task) -> object:
     if _is_agent(worker):
         return cast("Worker", worker).start(task.name, inputs=task.args).result()
-    return require_result(cast("Callable[[Task], object]", worker)(task), "a queue")
+    return require_result(call_with(cast("Callable[[Task], object]", worker), "a queue", task), "a queue")
+
+
+def _waits_for(after: object) -> tuple[float, list[Task | str]]:
+    """The seconds for which a task waits, and the tasks."""
+    if isinstance(after, timedelta):
+        return seconds(after.total_seconds(), "after"), []
+    if isinstance(after, datetime):
+        if after.tzinfo is None or after.utcoffset() is None:
+            raise ValueError(
+                f"after is a time with a time zone, not {after!r}: give it one, datetime.now(UTC) for example"
+            )
+        return seconds(max(after.timestamp() - now_s(), 0.0), "after"), []
+    if isinstance(after, int | float):
+        return seconds(after, "after"), []
+    if isinstance(after, str | Task):
+        return 0.0, [after]
+    if not is_several(after):
+        raise TypeError(
+            f"after is a number of seconds, a timedelta, a datetime, a task or a list of tasks, not {shown(after)}"
+        )
+    return 0.0, list(after)
 
 
 def _require_worker(worker: object) -> None:
@@ -673,7 +705,19 @@ def _require_worker(worker: object) -> None:
 def _require_in_progress(task: Task, new: TaskStatus) -> None:
     """What was answered once is not answered again: the table lets each status follow itself, and a result would be replaced."""
     if task.status != "in_progress":
-        raise TransitionError(Task.collection, task.id, task.status, new, Task.transitions[task.status])
+        raise _refusal(task, new)
+
+
+def _refusal(task: Task, new: TaskStatus) -> TransitionError:
+    """That a verb of the queue cannot change the status in this way, and what can."""
+    way = {
+        "pending": "nobody has it yet; claim() it first, or assign() it",
+        "in_progress": "an agent has it; done(), fail() or give_back() ends that first",
+        "completed": "it is completed; push() another one to have it done again",
+        "failed": "it failed; retry() puts it back into the queue",
+        "cancelled": "it is cancelled; retry() puts it back into the queue",
+    }[task.status]
+    return TransitionError(Task.collection, task.id, task.status, new, Task.transitions[task.status], way)
 
 
 def _is_due(task: Task) -> bool:

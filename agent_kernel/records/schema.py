@@ -7,11 +7,14 @@ defaults hold.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+import warnings
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import is_dataclass
 from enum import Enum
 from functools import cached_property, partial
-from types import NoneType, UnionType
+from types import FrameType, NoneType, UnionType
 from typing import (
     Annotated,
     Any,
@@ -31,20 +34,38 @@ from weakref import WeakSet
 import msgspec
 import zstandard
 from pydantic import VERSION, BaseModel, JsonValue, SecretBytes, SecretStr, TypeAdapter, ValidationError
+from pydantic.errors import PydanticUndefinedAnnotation
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from agent_kernel.errors import InvalidRecordError, NewerRecordError, RecordError, TransitionError
-from agent_kernel.records.checks import require_plain_function, require_result, require_text, require_whole, seconds
+from agent_kernel.records.checks import (
+    is_several,
+    require_choice,
+    require_plain_function,
+    require_result,
+    require_takes,
+    require_text,
+    require_whole,
+    seconds,
+    shorten,
+    shown,
+)
 from agent_kernel.records.trees import Row
 
 __all__ = [
+    "TOO_DEEP",
     "Document",
     "Plane",
     "Record",
     "Schema",
+    "describe",
+    "find_omission",
+    "is_too_deep",
     "known_schemas",
     "migration",
     "reason_of",
+    "require_plane",
+    "require_table",
     "require_valid",
     "require_validator",
 ]
@@ -59,6 +80,11 @@ _Claim: TypeAlias = tuple[str, int, dict[str, str]]  # the name of a model, its 
 
 _NO_STATUS: Final = "None"  # as text: of a record that is not there
 _MIGRATES: Final = "__agent_kernel_migration__"
+_PARSER_DEEP: Final = 200  # levels of JSON that pydantic reads
+_MOST_DEEP: Final = 150  # so that a value can be stored within others too
+_HOLDERS: Final = ("state saved", "WorkflowCheckpoint")  # which hold what another record holds, a few levels deeper
+_MORE_DEEP: Final = 10
+TOO_DEEP: Final = f"a value in it holds itself, or is nested more than {_MOST_DEEP} levels deep"
 _PACK_FROM: Final = 400  # bytes of JSON from which compressing pays
 # A document has the names of the fields, whatever aliases they have. Before 2.11 only `populate_by_name` lets them be read.
 _PACKAGE: Final = "agent_kernel."
@@ -161,7 +187,8 @@ class Schema(Generic[M]):
         plane: Plane | None = None,
     ) -> None:
         if not isinstance(model, type) or not issubclass(model, BaseModel):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"repo.records takes a pydantic model, not {model!r}")
+            raise TypeError(f"repo.records takes a pydantic model, not {shown(model)}")
+        _require_complete(model)
         self.model: type[M] = model
         self.key = key
         self.validators = validators
@@ -170,14 +197,13 @@ class Schema(Generic[M]):
         )
         self.version: int = getattr(model, "schema_version", 1)
         self.plane: Plane = getattr(model, "plane", "branch") if plane is None else plane
-        if self.plane not in ("branch", "store"):
-            raise ValueError(f"a plane is 'branch' or 'store', not {self.plane!r}")
+        require_plane(self.plane)
         self.ttl_s: float | None = getattr(model, "ttl_s", None)
         self.coalesce_s: float = getattr(model, "coalesce_s", 0.0)
         self.keeps_past: bool = getattr(model, "keeps_past", True)
         self.is_final: bool = getattr(model, "is_final", False)
         self.is_growing: bool = getattr(model, "is_growing", False)
-        if key not in model.model_fields:
+        if require_text(key, "key") not in model.model_fields:
             raise TypeError(f"{model.__name__} has no field {key!r} to name its records by")
         self._require_sound()
         _KNOWN.setdefault(self.collection, WeakSet()).add(self)
@@ -196,10 +222,26 @@ class Schema(Generic[M]):
         if getattr(self.model, "transitions", None) and not self.status_field:
             field = getattr(self.model, "status_field", "status")
             raise TypeError(f"{name} has transitions, and no field {field!r} that they could speak of")
-        _require_table(getattr(self.model, "transitions", None) or {}, name)
+        table = getattr(self.model, "transitions", None)
+        require_table({} if table is None else table, f"transitions of {name}")
+        _require_statuses(table or {}, f"transitions of {name}")
         _require_migrations(self.model, self.version)
+        self._warn_of_gaps()
         for validate in self.validators:
             require_validator(validate)
+
+    def _warn_of_gaps(self) -> None:
+        """Say which records no migration brings to the present schema, though others are brought there."""
+        gaps = sorted(set(range(2, self.version + 1)) - self._migrations.keys()) if self._migrations else []
+        if gaps and self.model not in _WARNED:
+            _WARNED.add(self.model)
+            missing = ", ".join(map(str, gaps))
+            warnings.warn(
+                f"{self.model.__name__} has schema_version {self.version} and no migration to schema {missing}: records of schema "
+                f"{gaps[-1] - 1} and before cannot be read; write a function marked @ak.migration({gaps[-1]})",
+                UserWarning,
+                stacklevel=_of_caller(),
+            )
 
     def claim(self, taken: dict[tuple[str, str], _Claim]) -> None:
         """Take the collection for the model, among those that a program has of one store.
@@ -231,6 +273,22 @@ class Schema(Generic[M]):
         except msgspec.DecodeError:  # it has infinity, which JSON has not
             stored = from_json(document)
         return sorted(stored.keys() - model.model_fields.keys() - model.model_computed_fields.keys())
+
+    def dropped(self, fields: Mapping[str, object]) -> list[str]:
+        """The names of values that the model would leave out without a word."""
+        model = self.model
+        validators = model.__pydantic_decorators__.model_validators.values()
+        if model.model_config.get("extra") in ("allow", "forbid") or any(
+            one.info.mode != "after" for one in validators
+        ):
+            return []  # they are kept, or refused by the model, or made into others
+        known = set(model.model_fields)
+        for field in model.model_fields.values():
+            aliases = (field.alias, field.validation_alias)
+            if any(one is not None and not isinstance(one, str) for one in aliases):  # a way into what is given
+                return []
+            known.update(one for one in aliases if isinstance(one, str))
+        return sorted(fields.keys() - known)
 
     def require_field(self, name: str) -> None:
         """Raise ValueError if the model has no such field."""
@@ -299,15 +357,24 @@ class Schema(Generic[M]):
         """
         self.require_model(record)
         id = self.id_of(record)
-        try:
-            checked = self.model.model_validate(record.model_dump(warnings=False, round_trip=True), **_BY_NAME)
-        except ValidationError as error:
-            raise InvalidRecordError(self.collection, id, describe(error)) from error
-        if not _equals(record, checked) and (omission := _find_omission(record, checked)):
-            raise InvalidRecordError(self.collection, id, omission)
+        with self._named_depth(id):
+            try:
+                checked = self.model.model_validate(record.model_dump(warnings=False, round_trip=True), **_BY_NAME)
+            except ValidationError as error:
+                raise InvalidRecordError(self.collection, id, describe(error)) from error
+            if not _equals(record, checked) and (omission := find_omission(record, checked)):
+                raise InvalidRecordError(self.collection, id, omission)
         self.validate(checked)
         self._check_transition(id, checked, before)
         return checked
+
+    @contextmanager
+    def _named_depth(self, id: str) -> Generator[None]:
+        """What is raised for a value that holds itself, or is nested without end, says so."""
+        try:
+            yield
+        except RecursionError as error:
+            raise InvalidRecordError(self.collection, id, TOO_DEEP) from error
 
     def require_model(self, record: object, id: str = "") -> None:
         """Raise InvalidRecordError for what is no record of the model."""
@@ -348,7 +415,11 @@ class Schema(Generic[M]):
             raise InvalidRecordError(self.collection, id, f"{field} is one of {known}, not {new!r}")
         old = _NO_STATUS if before is None else _status_text(getattr(before, field))
         if old != new and old in table and new not in table[old]:
-            raise TransitionError(self.collection, id, None if before is None else old, new, table[old])
+            is_own = self.model.__module__.startswith(_PACKAGE)
+            way: str = getattr(before, "way_on", "") if is_own else ""
+            if way and table[old]:
+                way = f"only {', '.join(table[old])} can follow; {way}"
+            raise TransitionError(self.collection, id, None if before is None else old, new, table[old], way)
 
     def changes_status(self, record: M, before: M | None) -> bool:
         """Whether a change of the record is one that does not wait."""
@@ -361,11 +432,15 @@ class Schema(Generic[M]):
         Raises:
             InvalidRecordError: something in it has no form in JSON.
         """
-        try:
-            document = self._faithful(record)
-        except (PydanticSerializationError, UnicodeEncodeError) as error:
-            reason = _find_binary(record) or str(error)
-            raise InvalidRecordError(self.collection, self.id_of(record), reason) from error
+        with self._named_depth(id := self.id_of(record)):
+            try:
+                document = self._faithful(record)
+            except (PydanticSerializationError, UnicodeEncodeError) as error:
+                reason = TOO_DEEP if _is_endless(error) else _find_binary(record) or str(error)
+                raise InvalidRecordError(self.collection, id, reason) from error
+        extra = _MORE_DEEP if self.collection in _HOLDERS else 0
+        if not self.is_growing and is_too_deep(document, extra):  # of a list, each item was looked at
+            raise InvalidRecordError(self.collection, id, TOO_DEEP)
         if (
             len(document) >= _PACK_FROM and self.plane == "store"
         ):  # in a commit only what changed is stored, and compressed
@@ -475,6 +550,18 @@ class Schema(Generic[M]):
         return document
 
 
+_WARNED: Final[WeakSet[type[BaseModel]]] = WeakSet()
+
+
+def _of_caller() -> int:
+    """The stack level of the first code that is not the package's own, for a warning of who calls this."""
+    level = 1
+    frame = cast("FrameType | None", sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
+    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 _KNOWN: Final[dict[str, WeakSet[Schema[Any]]]] = {}
 
 
@@ -487,8 +574,8 @@ def _status_text(status: object) -> str:
     return str(status.value if isinstance(status, Enum) else status)
 
 
-def _find_omission(original: object, restored: object, way: str = "") -> str:
-    """What pydantic's own dump loses: fields that are excluded, those that only a subclass has, and a model where anything may be."""
+def find_omission(original: object, restored: object, way: str = "") -> str:
+    """What pydantic's own dump loses: fields that are excluded, those that only a subclass has, a model where anything may be, keys."""
     if _is_dict(restored) and (isinstance(original, BaseModel) or is_dataclass(original)):
         return f"{way or 'it'} is a {type(original).__name__}, and would come back as a dict: put one there, or give the field its type"
     if isinstance(original, BaseModel) and isinstance(restored, BaseModel):
@@ -500,13 +587,15 @@ def _find_omission(original: object, restored: object, way: str = "") -> str:
                 return (
                     f"{_way(way, name)} is left out of what is stored (exclude=True), and has a value: it would be lost"
                 )
-            if omission := _find_omission(one, other, _way(way, name)):
+            if omission := find_omission(one, other, _way(way, name)):
                 return omission
+    if found := _find_other_key(original, restored, way):
+        return found
     return next(
         (
             omission
             for one, other, at in _pairs(original, restored)
-            if (omission := _find_omission(one, other, _way(way, at)))
+            if (omission := find_omission(one, other, _way(way, at)))
         ),
         "",
     )
@@ -525,6 +614,15 @@ def _find_binary(value: object, way: str = "") -> str:
             return f"{way} is bytes, and not text: give the model ser_json_bytes='base64' and val_json_bytes='base64'"
     parts: object = dict(value) if isinstance(value, BaseModel) else value
     return next((found for one, _, at in _pairs(parts, parts) if (found := _find_binary(one, _way(way, at)))), "")
+
+
+def _find_other_key(original: object, restored: object, way: str) -> str:
+    """Where a dict has a key that is bytes, which comes back as text; "" if none has."""
+    if not isinstance(original, dict) or not isinstance(restored, dict):
+        return ""
+    keys = cast("dict[object, object]", original).keys() - cast("dict[object, object]", restored).keys()
+    found = next((key for key in keys if isinstance(key, bytes | bytearray)), None)
+    return "" if found is None else f"{way or 'it'} has the key {shown(found)}, which would come back as text: use text"
 
 
 def _different(one: object, other: object, way: str) -> str:
@@ -591,18 +689,64 @@ def _revealed(value: Any) -> Any:
     return value
 
 
+def _place(steps: tuple[int | str, ...]) -> str:
+    return shorten(".".join(map(str, steps)) or "it")
+
+
+def is_too_deep(document: bytes, extra: int = 0) -> bool:
+    """Whether JSON is nested so deep that it could not be read back, also within what is stored as a whole.
+
+    Args:
+        extra: levels that it may have more than others.
+    """
+    if document.count(b"[") + document.count(b"{") <= _MOST_DEEP:
+        return False
+    more = _PARSER_DEEP - _MOST_DEEP - extra
+    try:
+        from_json(b"".join((b"[" * more, document, b"]" * more)), cache_strings=False)
+    except ValueError:
+        return True
+    return False
+
+
+def _is_endless(error: Exception) -> bool:
+    said = str(error).removeprefix("Error serializing to JSON: ValueError: ")
+    return said.startswith(("Circular reference detected", "Maximum serialization depth"))
+
+
 def describe(error: ValidationError) -> str:
     """What does not fit, in one line."""
-    found = [f"{'.'.join(map(str, one['loc'])) or 'it'}: {one['msg']}" for one in error.errors(include_url=False)]
+    errors = error.errors(include_url=False)
+    if any(one["type"] == "recursion_loop" for one in errors):
+        return TOO_DEEP
+    found = [f"{_place(one['loc'])}: {one['msg']}" for one in errors]
     more = f" and {len(found) - 3} more" if len(found) > 3 else ""
     return "; ".join(found[:3]) + more
 
 
+def _require_complete(model: type[BaseModel]) -> None:
+    """Raise TypeError for a model with an annotation that names what is not there: nothing can be made of it."""
+    if model.__pydantic_complete__:
+        return
+    try:
+        model.model_rebuild(_parent_namespace_depth=_of_caller() + 1)
+    except PydanticUndefinedAnnotation as error:
+        raise TypeError(
+            f"a field of {model.__name__} has a type that is not defined, {error.name!r}: define it, or give the field another type"
+        ) from error
+
+
+def require_plane(plane: object) -> None:
+    """Raise ValueError for what is no plane."""
+    require_choice(plane, "a plane", ("branch", "store"))
+
+
 def require_validator(validate: object) -> None:
-    """Raise TypeError for what cannot be called with a value, or would have to be awaited."""
+    """Raise TypeError for what cannot be called with one value, or would have to be awaited."""
     if not callable(validate):
-        raise TypeError(f"a validator is a function, not {validate!r}")
+        raise TypeError(f"a validator is a function, not {shown(validate)}")
     require_plain_function(validate, "validation")
+    require_takes(validate, "a validator", 1)
 
 
 def require_valid(collection: str, id: str, validate: Validator, value: object) -> None:
@@ -633,13 +777,22 @@ def reason_of(error: Exception, name: str) -> str:
     return f"{name} raised {type(error).__name__}" + (f": {text}" if text else "")
 
 
-def _require_table(table: object, name: str) -> None:
-    """Raise TypeError for transitions that do not list the statuses after each: of a text, each letter would be one."""
+def require_table(table: object, name: str) -> None:
+    """Raise TypeError for transitions that do not list what follows each value: of a text, each letter would be one."""
     if not isinstance(table, Mapping):
-        raise TypeError(f"transitions of {name} are a dict, from a status to those that may follow it, not {table!r}")
+        raise TypeError(f"{name} is a dict, from a value to the list of those that may follow it, not {shown(table)}")
     for old, after in cast("Mapping[object, object]", table).items():
-        if isinstance(after, str | bytes) or not isinstance(after, Iterable):
-            raise TypeError(f"transitions of {name}: what follows {old!r} is a list of statuses, not {after!r}")
+        if not is_several(after) or not isinstance(after, Collection):
+            raise TypeError(
+                f"{name}: what follows {shown(old)} is a list of values, not {shown(after)}: write [{shown(after)}]"
+            )
+
+
+def _require_statuses(table: Mapping[object, Collection[object]], name: str) -> None:
+    """Raise TypeError for a status that no field of a record has as it is written here."""
+    for one in (status for old, after in table.items() for status in (old, *after)):
+        if one is not None and not isinstance(one, str | int | float | Enum):
+            raise TypeError(f"{name}: a status is text, a number or a member of an enum, not {shown(one)}")
 
 
 def _require_migrations(model: type[BaseModel], version: int) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from agent_kernel.errors import MissingExtraError
+from agent_kernel.records.checks import is_text
 
 __all__ = ["Seal", "Secret"]
 
@@ -56,6 +57,8 @@ class Seal:
 def _key_of(secret: object) -> bytes:
     if not isinstance(secret, bytes | str):
         raise TypeError(f"a secret is text or bytes, not {type(secret).__name__}")
+    if isinstance(secret, str) and not is_text(secret):
+        raise ValueError("a secret is text that UTF-8 holds, and this one has half a character")
     if not secret:
         raise ValueError("the key of encrypted records is empty")
     if isinstance(secret, bytes) and len(secret) == 32:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, cast
 
 from pydantic import Field
 
-from agent_kernel.errors import TransitionError
-from agent_kernel.records.checks import not_negative, seconds
+from agent_kernel.errors import InvalidRecordError, TransitionError
+from agent_kernel.records.checks import checks_arguments, not_negative, require_mapping, seconds, shown
 from agent_kernel.records.collection import Records, together
 from agent_kernel.records.documents import new_id, now_s, sortable
 from agent_kernel.records.schema import Record
@@ -21,11 +21,12 @@ from agent_kernel.records.schema import Record
 if TYPE_CHECKING:
     from agent_kernel.repository import Repository
 
-__all__ = ["Speech", "SpeechRecord", "SpeechSession", "Utterance"]
+__all__ = ["ROLES", "Speech", "SpeechRecord", "SpeechSession", "Utterance"]
 
 Kind: TypeAlias = Literal["stt", "tts", "conversation"]
 StreamingMode: TypeAlias = Literal["batch", "streaming", "realtime"]
 SpeechStatus: TypeAlias = Literal["active", "paused", "ended", "failed"]
+ROLES: Final = ("user", "assistant", "agent", "model", "system", "tool")
 _ACTIVE: Final = "active\0"
 _OVER: Final = "over\0"
 _NEWEST: Final = 10**20
@@ -77,6 +78,7 @@ class Utterance(Record):
     details: dict[str, Any] = Field(default_factory=dict[str, Any])
 
 
+@checks_arguments
 class Speech:
     """The sessions of a store.
 
@@ -110,7 +112,8 @@ class Speech:
         self, kind: Kind = "conversation", mode: StreamingMode = "streaming", config: dict[str, Any] | None = None
     ) -> SpeechSession:
         """Begin a session. Raises: InvalidRecordError: there is no such kind or mode."""
-        fields = {"kind": kind, "mode": mode, "config": config or {}, "started_s": now_s(), "updated_s": now_s()}
+        settings = {} if config is None else require_mapping(config, "config")
+        fields = {"kind": kind, "mode": mode, "config": settings, "started_s": now_s(), "updated_s": now_s()}
         record = self.records.make(id=f"{kind}-{new_id()}", **fields)
         return SpeechSession(self, self.records.put(record, expect=0).id)
 
@@ -131,6 +134,7 @@ class Speech:
         return len(over)
 
 
+@checks_arguments
 class SpeechSession:
     """One session."""
 
@@ -148,17 +152,24 @@ class SpeechSession:
 
     def pause(self) -> SpeechRecord:
         """Stop for now. Raises: TransitionError: it is over."""
-        return self._speech.records.update(self.id, status="paused")
+        return self._to("paused")
 
     def resume(self) -> SpeechRecord:
         """Go on. Raises: TransitionError: it is over."""
-        return self._speech.records.update(self.id, status="active")
+        return self._to("active")
+
+    def _to(self, status: SpeechStatus) -> SpeechRecord:
+        def go(record: SpeechRecord) -> None:
+            _refuse_over(record, status)
+            record.status = status
+
+        return self._speech.records.update(self.id, go)
 
     def end(self, reason: str = "", *, failed: bool = False) -> SpeechRecord:
         """End the session. Raises: TransitionError: it is over."""
 
         def end(record: SpeechRecord) -> None:
-            _refuse_over(record)
+            _refuse_over(record, "failed" if failed else "ended")
             record.status, record.reason, record.ended_s = ("failed" if failed else "ended"), reason, now_s()
 
         found = self._speech.records.update(self.id, end)
@@ -166,6 +177,7 @@ class SpeechSession:
         return found
 
 
+@checks_arguments
 class Channel:
     """One side of a session: speech to text, or text to speech."""
 
@@ -182,6 +194,7 @@ class Channel:
 
     def update(self, **fields: Any) -> None:
         """Set values of its state. Raises: TransitionError: the session is over."""
+        self._require_confidence(fields)
         self._change(lambda state: state.update(fields))
 
     def chunk(self, size: int, duration_s: float = 0.0) -> None:
@@ -205,6 +218,7 @@ class Channel:
         return [one for one in utterances if one.channel == self._name]
 
     def _keep(self, text: str, role: str, details: dict[str, Any], **state_now: Any) -> Utterance:
+        self._require_confidence(details)
         fields = {"text": text, "role": role, "details": details, "time_s": now_s()}
         id = f"{self._session}/{new_id()}"
         utterance = self._speech.utterances.make(id=id, session=self._session, channel=self._name, **fields)
@@ -215,6 +229,15 @@ class Channel:
 
         return together(self._speech.utterances, act, f"{self._session}: {self._name}")
 
+    def _require_confidence(self, values: Mapping[str, object]) -> None:
+        found = values.get("confidence")
+        if found is None:
+            return
+        if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found <= 1:
+            raise InvalidRecordError(
+                SpeechRecord.collection, self._session, f"confidence is a number from 0 to 1, not {shown(found)}"
+            )
+
     def _change(self, change: Callable[[dict[str, Any]], object]) -> None:
         def apply(record: SpeechRecord) -> None:
             _refuse_over(record)
@@ -224,11 +247,19 @@ class Channel:
         self._speech.records.update(self._session, apply)
 
 
+@checks_arguments
 class Turns(Channel):
     """Who said what in a conversation."""
 
     def add(self, role: str, text: str, **details: Any) -> Utterance:
-        """Keep a turn."""
+        """Keep a turn. Who speaks in that role goes into the details: `add("user", "hello", name="Ada")`.
+
+        Raises:
+            InvalidRecordError: there is no such role (`ROLES` are all).
+        """
+        if role not in ROLES and isinstance(cast("object", role), str):  # else its model says what it is
+            reason = f"a role is {', '.join(ROLES[:-1])} or {ROLES[-1]}, not {shown(role)}"
+            raise InvalidRecordError(SpeechRecord.collection, self._session, reason)
         return self._keep(text, role, details, speaker=role)
 
     def __iter__(self) -> Iterator[Utterance]:
@@ -245,6 +276,7 @@ def _index_of(record: SpeechRecord) -> str:
     return f"{_ACTIVE}{_NEWEST - int(record.started_s * 1e6):020d}{record.id}"
 
 
-def _refuse_over(record: SpeechRecord) -> None:
+def _refuse_over(record: SpeechRecord, new: SpeechStatus = "active") -> None:
     if record.is_over:
-        raise TransitionError(SpeechRecord.collection, record.id, record.status, "active")
+        way = "it is over and takes nothing more; open() another session"
+        raise TransitionError(SpeechRecord.collection, record.id, record.status, new, way=way)

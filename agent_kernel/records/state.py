@@ -34,13 +34,37 @@ from agent_kernel.errors import (
     InvalidRecordError,
     RecordAccessError,
     RecordError,
+    RecordNotFoundError,
     SealedRecordError,
     TransitionError,
 )
-from agent_kernel.records.checks import not_negative, require_result, require_watcher, seconds, texts
+from agent_kernel.records.checks import (
+    call_with,
+    checks_arguments,
+    is_text,
+    not_negative,
+    require_choice,
+    require_function,
+    require_mapping,
+    require_result,
+    require_takes,
+    require_text,
+    require_watcher,
+    seconds,
+    shown,
+    texts,
+)
 from agent_kernel.records.collection import Change, Records, Subscription, exactly, is_in_transaction, together
 from agent_kernel.records.lists import RecordList, place_of
-from agent_kernel.records.schema import Plane, Record, reason_of, require_valid, require_validator
+from agent_kernel.records.schema import (
+    Plane,
+    Record,
+    reason_of,
+    require_plane,
+    require_table,
+    require_valid,
+    require_validator,
+)
 from agent_kernel.records.sessions import SESSIONS
 from agent_kernel.repository import hex_of
 
@@ -104,19 +128,19 @@ class Rules:
 
     def __post_init__(self) -> None:
         """Raises: TypeError, ValueError: a rule makes no sense, and would allow or encrypt something else."""
+        for name in ("validators", "sanitisers", "transitions"):
+            object.__setattr__(self, name, require_mapping(getattr(self, name), name))
         for allow in self.allow:
-            for action, patterns in allow.items():
+            for action, patterns in require_mapping(allow, "allow").items():
                 if action not in _ACTIONS:
-                    raise ValueError(f"allow is for read and write, not {action!r}")
+                    raise ValueError(f"allow is for read and write, not {shown(action)}")
                 texts(patterns, f"allow[{action!r}]")
         for function in (*self.validators.values(), *self.sanitisers.values()):
             require_validator(function)
         if self.secret_keys is not None:
             texts(self.secret_keys, "secret_keys")
         for pattern, table in self.transitions.items():
-            for old, after in table.items():
-                if isinstance(after, str):
-                    raise TypeError(f"what follows {old!r} of {pattern!r} is a list of values, not {after!r}")
+            require_table(table, f"transitions[{pattern!r}]")
 
     def is_secret(self, key: str) -> bool:
         """Whether the value of the key is encrypted where the state has a secret."""
@@ -125,9 +149,13 @@ class Rules:
     def require(self, action: str, key: str) -> None:
         """Raise RecordAccessError unless this may be done with the key, and InvalidRecordError unless it is text."""
         if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # who calls may not check types
-            raise InvalidRecordError("state", repr(key), "a key is text")
+            raise InvalidRecordError("state", shown(key), "a key is text")
+        if not key:
+            raise InvalidRecordError("state", key, "a key is not empty")
         if "\0" in key:
             raise InvalidRecordError("state", key, "a key has no NUL")
+        if not is_text(key):
+            raise InvalidRecordError("state", key, "a key is text that UTF-8 holds")
         if not self.allows(action, key):
             raise RecordAccessError("state", key, action)
 
@@ -158,6 +186,7 @@ class Rules:
                 raise TransitionError("state", key, None if old is None else str(old), str(new), tuple(map(str, after)))
 
 
+@checks_arguments
 class State:
     """Values by key, of what JSON can hold. Safe from several threads, coroutines and processes.
 
@@ -170,6 +199,10 @@ class State:
     1
     >>> state.get("city"), state.get("country", "unknown"), state.load()
     ('London', 'unknown', {'city': 'London', 'profile': {'age': 36}})
+    >>> state["city"] = "Paris"
+    >>> del state["profile"]
+    >>> state["city"], "profile" in state, list(state), len(state)
+    ('Paris', False, ['city'], 1)
     """
 
     def __init__(
@@ -201,6 +234,9 @@ class State:
             seconds(ttl_s, "ttl_s", is_zero_allowed=False)
         if alert_bytes is not None:
             not_negative(alert_bytes, "alert_bytes")
+        if on_alert is not None:
+            require_takes(require_function(on_alert, "on_alert"), "on_alert", 1)
+        require_plane(plane)
 
         self.repo = repo
         self.user = user
@@ -283,8 +319,7 @@ class State:
 
     def scope(self, scope: Scope, name: str = "") -> State:
         """The state of another scope with the same rules: `user` (of all sessions), `conversation` (this session), `task` (by name)."""
-        if scope not in _SCOPES:
-            raise ValueError(f"a scope is {', '.join(_SCOPES)}, not {scope!r}")
+        require_choice(scope, "a scope", tuple(_SCOPES))
         return State(self.repo, self.user, self.session, scope=(scope, name), **self._options)
 
     def restricted(self, *, read: Patterns = ("*",), write: Patterns = ("*",)) -> State:
@@ -293,6 +328,43 @@ class State:
         rules = replace(self.rules, allow=(*self.rules.allow, allow))
         options: dict[str, Any] = {**self._options, "rules": rules}
         return State(self.repo, self.user, self.session, scope=self._scope, **options)
+
+    # -- as a dict
+
+    def __getitem__(self, key: str) -> Any:
+        """The value as a copy of its own. Raises: RecordNotFoundError (a KeyError): there is none. Otherwise as `get`."""
+        found = self.get(key, _ABSENT)
+        if found is _ABSENT:
+            raise self._not_found(key)
+        return found
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        """Store a value. Raises: as `set`."""
+        self.set(key, value)
+
+    def __delitem__(self, key: str) -> None:
+        """Delete a value. Raises: RecordNotFoundError (a KeyError): there is none. Otherwise as `delete`."""
+        if not self.delete(key):
+            raise self._not_found(key)
+
+    def __contains__(self, key: object) -> bool:
+        """Whether there is a value, also None."""
+        return isinstance(key, str) and bool(key) and "\0" not in key and is_text(key) and self.has(key)
+
+    def __iter__(self) -> Iterator[str]:
+        """The keys that may be read, in order, as they are now."""
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        """How many values may be read."""
+        return len(self.keys())
+
+    def __bool__(self) -> bool:
+        """True: a state is there, also while it has no values."""
+        return True
+
+    def _not_found(self, key: str) -> RecordNotFoundError:
+        return RecordNotFoundError("value", key, f"in the state of {self.user!r}")
 
     # -- reading
 
@@ -369,6 +441,7 @@ class State:
         for key in self.keys(pattern):
             is_secret = self.seal is not None and self.rules.is_secret(key)
             lines.append(f"{key}: {'(secret)' if is_secret else _json(self.get(key)).decode()}")
+        not_negative(max_chars, "max_chars")
         text = "\n".join(lines)
         return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
 
@@ -428,14 +501,14 @@ class State:
             InvalidRecordError: `change` is neither, or the value is no mapping. Otherwise what `set` raises.
         """
         if not callable(change) and not isinstance(change, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidRecordError("state", key, f"it takes a mapping or a function, not {change!r}")
+            raise InvalidRecordError("state", key, f"it takes a mapping or a function, not {shown(change)}")
 
         def act() -> Any:
             self.rules.require("read", key)
             found: _Entry | None = self._entries.get(self.place + key)
             before = None if found is None else found.value
             if callable(change):
-                after = change(before)
+                after = call_with(change, "an update", before)
             elif before is None or isinstance(before, dict):
                 after = {**(before or {}), **change}
             else:
@@ -451,7 +524,7 @@ class State:
             InvalidRecordError: the value is not a number. TypeError: `by` is not one. Otherwise what `set` raises.
         """
         if isinstance(by, bool) or not isinstance(by, int | float):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"by is a number, not {by!r}")
+            raise TypeError(f"by is a number, not {shown(by)}")
 
         def add(before: Any) -> Any:
             if before is not None and not isinstance(before, int | float):
@@ -618,9 +691,11 @@ class State:
 
     def load_into(self, agent: Any, round: int | None = None) -> bool:
         """Hand a round to an agent's `load_state_dict()`; whether there was one."""
+        if not callable(load := getattr(agent, "load_state_dict", None)):
+            raise TypeError(f"an agent has load_state_dict(), and {shown(agent)} has not")
         values = self.load(round)
         if values is not None:
-            agent.load_state_dict(values)
+            load(values)
         return values is not None
 
     def rounds(self) -> list[int]:
@@ -634,7 +709,10 @@ class State:
         values: object = cast(Any, state).state_dict() if hasattr(state, "state_dict") else state
         if not isinstance(values, Mapping):
             raise InvalidRecordError("state", self.session, f"a state is a mapping, not a {type(values).__name__}")
-        found = {key: self.rules.clean(key, value) for key, value in cast("Mapping[str, Any]", values).items()}
+        found = {
+            key: self.rules.clean(key, value)
+            for key, value in require_mapping(cast("object", values), "a state").items()
+        }
         for key, value in found.items():
             self._entries.schema.dump(_Entry.model_construct(id=key, value=value))  # refuses what JSON cannot hold
         return found
@@ -705,7 +783,7 @@ class State:
         """
         if isinstance(steps, bool) or not isinstance(steps, int):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(
-                f"steps is a whole number of checkpoints to go back, not {steps!r}; checkpoints() lists the labels by number, "
+                f"steps is a whole number of checkpoints to go back, not {shown(steps)}; checkpoints() lists the labels by number, "
                 "and values_at(number) returns the values of one"
             )
         if not_negative(steps, "steps") < 1:
@@ -851,7 +929,8 @@ class State:
 
     def at(self, ref: str | float) -> State:
         """The state as it was at a commit, or (on the plane `store`) at a time in seconds since 1970. It is only read."""
-        moment = hex_of(self.repo.resolve(ref)) if isinstance(ref, str) else ref  # HEAD moves, and this does not
+        # HEAD moves, and this does not.
+        moment = hex_of(self.repo.resolve(require_text(ref, "ref"))) if isinstance(ref, str) else _moment(ref)
         options: dict[str, Any] = {**self._options, "cache_s": 0.0, "at": moment}
         return State(self.repo, self.user, self.session, scope=self._scope, **options)
 
@@ -890,14 +969,17 @@ class State:
         Raises:
             TypeError: it has no such parameter.
         """
-        signature = inspect.signature(function)
+        try:
+            signature = inspect.signature(require_function(function, "what bind takes"))
+        except (TypeError, ValueError):
+            raise TypeError(f"bind takes a function with the parameter agent_state, not {shown(function)}") from None
         if getattr(function, "takes_state", False):  # a tool: it says nothing of the parameter, and takes it
             state = inspect.Parameter("agent_state", inspect.Parameter.KEYWORD_ONLY)
             rest = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
             last = [one for one in signature.parameters.values() if one.kind is one.VAR_KEYWORD]
             signature = signature.replace(parameters=[*rest, state, *last])
         if "agent_state" not in signature.parameters:
-            raise TypeError(f"{function.__name__} has no parameter agent_state")
+            raise TypeError(f"{getattr(function, '__name__', shown(function))} has no parameter agent_state")
         visible = signature.replace(
             parameters=[one for name, one in signature.parameters.items() if name != "agent_state"]
         )
@@ -969,6 +1051,12 @@ class _Backup(msgspec.Struct):
 
 _ABSENT: Final = object()
 _MISSING: Final = {"\0": None}  # no value of a key is this one
+
+
+def _moment(at: object) -> float:
+    if isinstance(at, bool) or not isinstance(at, int | float):
+        raise TypeError(f"a past moment is a commit or a number of seconds since 1970, not {shown(at)}")
+    return at
 
 
 def _fits(key: str, patterns: Patterns) -> bool:

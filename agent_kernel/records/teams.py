@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from pydantic import BaseModel, Field
 
 from agent_kernel.errors import RecordNotFoundError, StaleRecordError
-from agent_kernel.records.checks import require_text, seconds, texts
+from agent_kernel.records.checks import checks_arguments, require_mapping, require_name, seconds, shown, texts
 from agent_kernel.records.collection import Records
 from agent_kernel.records.documents import now_s
 from agent_kernel.records.queue import Queue
@@ -51,6 +51,7 @@ class Team(Record):
         return list(self.members)
 
 
+@checks_arguments
 class Teams:
     """The teams of a store.
 
@@ -91,7 +92,8 @@ class Teams:
             StaleRecordError: there is one of this name. InvalidRecordError: there is no such mode.
         """
         Queue(self.repo, name)  # its name is one that its queue can have
-        team = self.records.make(id=name, mode=mode, shared=dict(shared or {}), created_s=now_s())
+        fields = {} if shared is None else require_mapping(shared, "shared")
+        team = self.records.make(id=name, mode=mode, shared=fields, created_s=now_s())
         try:
             return self.records.put(team, expect=0)
         except StaleRecordError as error:
@@ -108,7 +110,7 @@ class Teams:
         Raises:
             RecordNotFoundError: there is no such team. TypeError: `capabilities` is one text.
         """
-        require_text(agent, "agent")
+        require_name(agent, "agent")
         member = Member(agent=agent, capabilities=list(texts(capabilities, "capabilities")), seen_s=now_s())
         return self.records.update(team, lambda old: old.members.update({agent: member}))
 
@@ -138,7 +140,7 @@ class Teams:
             capability: only those that can do this.
             within_s: only those that said something of themselves during the last so many seconds. 0: all.
         """
-        since = now_s() - seconds(within_s, "within_s") if within_s else 0.0
+        since = now_s() - seconds(within_s, "within_s") if within_s != 0 else 0.0
         return [
             member
             for found in ([self[team]] if team is not None else self.list())
@@ -157,7 +159,7 @@ class Teams:
         return self[team].shared
 
 
-def _member(team: Team, agent: str) -> Member:
-    if agent not in team.members:
-        raise RecordNotFoundError("agent", agent, f"in team {team.id!r}")
+def _member(team: Team, agent: object) -> Member:
+    if not isinstance(agent, str) or agent not in team.members:
+        raise RecordNotFoundError("agent", agent if isinstance(agent, str) else shown(agent), f"in team {team.id!r}")
     return team.members[agent]

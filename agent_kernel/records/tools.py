@@ -20,14 +20,16 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
 from types import BuiltinFunctionType, CellType, CodeType, EllipsisType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, ParamSpec, TypeAlias, TypeVar, cast, overload
 
 import msgspec
 
 from agent_kernel.errors import RecordError, RecordNotFoundError, RecordStateError, StoreUnavailableError
-from agent_kernel.records.checks import not_negative, require_text, seconds
+from agent_kernel.records.checks import checks_arguments, not_negative, require_mapping, require_text, seconds, shown
 from agent_kernel.records.collection import Records, together
 from agent_kernel.records.documents import as_document, is_alive, is_plain, new_id, now_s, this_process
 from agent_kernel.records.schema import Record
@@ -102,6 +104,7 @@ class ToolStats(msgspec.Struct, frozen=True):
     cache_hits: int
 
 
+@checks_arguments
 class Tools:
     """The tools of a store. Calling it decorates a function.
 
@@ -121,6 +124,7 @@ class Tools:
         self.repo = repo
         self.records: Records[ToolRun] = Records(repo, ToolRun, index=_index_of)
         self.cache: Records[CachedResult] = Records(repo, CachedResult)
+        self.first_calls = _FirstCalls()
         self._state: object = None
         self._known: dict[str, Tool[..., Any]] = {}
 
@@ -160,7 +164,8 @@ class Tools:
 
         Args:
             name: by default the function's.
-            cache: seconds for which a result counts for calls with equal arguments. A state counts by whose it is, not by what it
+            cache: seconds for which a result counts for calls with equal arguments. Equal calls of several threads at once run
+                the function once: the others wait for its result, and run it themselves where it raises. A state counts by whose it is, not by what it
                 holds: `invalidate` forgets what was computed from values that changed.
             retries: how often a call that raised is tried again.
             backoff: seconds before the first of these, and doubled for each after it.
@@ -265,7 +270,7 @@ class Tools:
             RecordNotFoundError: this process has no tool of its name. RecordStateError: it does not wait, its arguments
                 are recorded as text, or it was called with another state. What the tool raises is raised too.
         """
-        found = self.records[run if isinstance(run, str) else run.id]
+        found = self.records[_id_of(run)]
         tool = self._known.get(found.tool)
         if tool is None:
             raise RecordNotFoundError("tool", found.tool)
@@ -273,8 +278,7 @@ class Tools:
 
     def cancel(self, run: str | ToolRun) -> ToolRun:
         """Stop trying a call that failed. Raises: TransitionError: it is over."""
-        id = run if isinstance(run, str) else run.id
-        return self.records.update(id, status="cancelled", process="", next_retry_s=0.0)
+        return self.records.update(_id_of(run), status="cancelled", process="", next_retry_s=0.0)
 
 
 class _Options(msgspec.Struct, frozen=True):
@@ -287,6 +291,7 @@ class _Options(msgspec.Struct, frozen=True):
     defer: bool
 
 
+@checks_arguments
 class Tool(Generic[P, R]):
     """A function whose calls are recorded. It is called as the function is, and can be given to an agent."""
 
@@ -305,9 +310,11 @@ class Tool(Generic[P, R]):
         defer: bool = False,
         state: object = None,
     ) -> None:
+        if not callable(function):
+            raise TypeError(f"a tool is made of a function, not of {shown(function)}")
         self.name = require_text(name, "a tool's name") or getattr(function, "__name__", type(function).__name__)
         if "/" in self.name or "\0" in self.name or len(self.name.encode()) > _MOST_NAME:
-            raise ValueError(f"a tool has a name of at most {_MOST_NAME} bytes, without /, and not {self.name!r}")
+            raise ValueError(f"a tool has a name of at most {_MOST_NAME} bytes, without /, and not {shown(self.name)}")
         for duration, what in ((cache, "cache"), (backoff, "backoff"), (timeout_s, "timeout_s")):
             seconds(duration, what)
         not_negative(retries, "retries")
@@ -322,7 +329,7 @@ class Tool(Generic[P, R]):
         self.is_async = any(map(inspect.iscoroutinefunction, forms))
         functools.update_wrapper(self, function)
         self.__name__ = self.name
-        self._whole = inspect.signature(function)
+        self._whole = _signature_of(function, self.name)
         self.takes_state = STATE in self._whole.parameters
         visible = [one for one in self._whole.parameters.values() if one.name != STATE]
         self.__signature__ = self._whole.replace(parameters=visible)  # what a model is told of
@@ -363,7 +370,10 @@ class Tool(Generic[P, R]):
 
     def key_of(self, arguments: Mapping[str, object]) -> str:
         """How the ids of the results begin that are cached for these arguments, of any code and state."""
-        bound_arguments = self.__signature__.bind(**arguments)
+        try:
+            bound_arguments = self.__signature__.bind(**require_mapping(arguments, "args"))
+        except TypeError as error:
+            raise TypeError(f"args names the arguments of {self.name}: {error}") from None
         bound_arguments.apply_defaults()
         return _key_of(self.name, self._as_lists(bound_arguments.arguments))
 
@@ -393,8 +403,14 @@ class Tool(Generic[P, R]):
         return self.function(*bound_arguments.args, **bound_arguments.kwargs)
 
     def _run(self, call: _Call, work: Callable[[], object]) -> object:
-        if call.is_cached():
-            return call.result
+        while not call.is_cached():
+            if (first := call.first()) is None:
+                with call.others_wait():
+                    return call.result if call.is_cached() else self._attempt(call, work)
+            call.waits = first.result()
+        return call.result
+
+    def _attempt(self, call: _Call, work: Callable[[], object]) -> object:
         wait_s: float | None = 0.0
         while True:
             try:
@@ -408,8 +424,14 @@ class Tool(Generic[P, R]):
                 return call.complete(result)
 
     async def _run_async(self, call: _Call, work: Callable[[], object]) -> object:
-        if call.is_cached():
-            return call.result
+        while not call.is_cached():
+            if (first := call.first()) is None:
+                with call.others_wait():
+                    return call.result if call.is_cached() else await self._attempt_async(call, work)
+            call.waits = await asyncio.shield(asyncio.wrap_future(first))  # who gives up does not end the first call
+        return call.result
+
+    async def _attempt_async(self, call: _Call, work: Callable[[], object]) -> object:
         wait_s: float | None = 0.0
         while True:
             try:
@@ -424,6 +446,30 @@ class Tool(Generic[P, R]):
                     raise
             else:
                 return call.complete(result)
+
+
+_COMPUTES: Final[contextvars.ContextVar[bool]] = contextvars.ContextVar("agent_kernel_tool_computes", default=False)
+
+
+class _FirstCalls:
+    """The cached calls that are computed just now, by what their results are cached under. Equal calls wait for them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ends: dict[str, Future[bool]] = {}
+
+    def enter(self, key: str) -> Future[bool] | None:
+        """What the first call ends, with whether its result is cached; None: this one is the first."""
+        with self._lock:
+            found = self._ends.get(key)
+            if found is None:
+                self._ends[key] = Future()
+            return found
+
+    def leave(self, key: str, *, is_cached: bool) -> None:
+        with self._lock:
+            ended = self._ends.pop(key)
+        ended.set_result(is_cached)
 
 
 class _Call:
@@ -448,6 +494,9 @@ class _Call:
         whose = _branch_of(state) + address or state
         self._key = "" if not self._is_plain else _key_of(name, arguments, code, whose)
         self.result: object = None
+        # One within another does not wait: two that call each other would wait for each other.
+        self.waits = bool(options.cache) and self._is_plain and not self._is_secret and not _COMPUTES.get()
+        self._has_cached = False
         texts = [one for one, value in arguments.items() if not is_plain(value)]
         self._is_recorded = run is not None
         self._began = time.perf_counter()
@@ -484,7 +533,25 @@ class _Call:
             together(self._tools.records, use, f"{self._run.tool}: cached")
         except RecordNotFoundError:  # its time was over just now
             return False
+        self._has_cached = True
         return True
+
+    def first(self) -> Future[bool] | None:
+        """What an equal call ends that is computed just now; None: this one is to compute."""
+        return self._tools.first_calls.enter(self._key) if self.waits else None
+
+    @contextmanager
+    def others_wait(self) -> Generator[None]:
+        """Equal calls wait until the block ends. Without a result in the cache each of them computes its own."""
+        if not self.waits:
+            yield
+            return
+        token = _COMPUTES.set(True)
+        try:
+            yield
+        finally:
+            _COMPUTES.reset(token)
+            self._tools.first_calls.leave(self._key, is_cached=self._has_cached)
 
     def begin(self, wait_s: float = 0.0, sleep: Callable[[float], object] = time.sleep) -> None:
         """Record that the function is called now. A call that waited is begun by one process alone."""
@@ -534,7 +601,8 @@ class _Call:
                 found = CachedResult(id=self._key, tool=self._run.tool, arguments=self._arguments, result=result)
                 self._tools.cache.put(found, ttl_s=self._options.cache)
 
-        self._record(lambda: together(self._tools.records, store, f"{self._run.tool}: completed"))
+        is_recorded = self._record(lambda: together(self._tools.records, store, f"{self._run.tool}: completed"))
+        self._has_cached = is_recorded and is_cacheable
         return result
 
     def fail(self, error: BaseException) -> float | None:
@@ -575,6 +643,21 @@ class _Call:
     def _ended(self) -> dict[str, Any]:
         took_ms = 1e3 * (time.perf_counter() - self._began)
         return {"process": "", "next_retry_s": 0.0, "duration_ms": took_ms}
+
+
+def _signature_of(function: Callable[..., Any], name: str) -> inspect.Signature:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"Python does not say what {name} takes: make a function that calls it, and a tool of that"
+        ) from None
+
+
+def _id_of(run: object) -> str:
+    if not isinstance(run, str | ToolRun):
+        raise TypeError(f"a call is given as itself or by its id, not as {shown(run)}")
+    return run if isinstance(run, str) else run.id
 
 
 def _within(work: Callable[[], object], timeout_s: float, name: str) -> object:

@@ -23,7 +23,15 @@ from agent_kernel.errors import (
     StaleRecordError,
     TransitionError,
 )
-from agent_kernel.records.checks import not_negative, texts
+from agent_kernel.records.checks import (
+    checks_arguments,
+    not_negative,
+    require_mapping,
+    require_name,
+    require_text,
+    shown,
+    texts,
+)
 from agent_kernel.records.collection import Records, together
 from agent_kernel.records.documents import as_document, first_free, is_alive, now_s, this_process
 from agent_kernel.records.schema import Record
@@ -36,6 +44,7 @@ __all__ = ["Progress", "Step", "StepRun", "Workflow", "WorkflowCheckpoint", "Wor
 Status: TypeAlias = Literal["PENDING", "RUNNING", "PAUSED", "WAITING", "COMPLETED", "FAILED", "CANCELLED"]
 StepStatus: TypeAlias = Literal["PENDING", "RUNNING", "COMPLETED", "FAILED", "SKIPPED"]
 _DONE: Final = ("COMPLETED", "SKIPPED")
+_OVER: Final = ("COMPLETED", "FAILED", "CANCELLED")
 _AT_WORK: Final[set[tuple[int, str, str, float]]] = set()  # the steps that threads of this process are at
 
 
@@ -101,6 +110,19 @@ class Workflow(Record):
         raise RecordStateError(self.collection, self.id, f"it has no step {name!r} (its steps: {known})")
 
     @property
+    def way_on(self) -> str:
+        """The calls that lead on from its status."""
+        back = "resume(at=…) goes back to a checkpoint" if self.checkpoints else ""
+        return {
+            "PENDING": "resume() it first",
+            "PAUSED": "resume() it first",
+            "WAITING": "resume() it first",
+            "FAILED": "retry() the step that failed, or resume() it, first",
+            "CANCELLED": back or "it has no checkpoint to resume at; start() another workflow",
+            "COMPLETED": "; ".join(filter(None, ("retry() takes back a step that you name", back))),
+        }.get(self.status, "")
+
+    @property
     def next_step(self) -> Step | None:
         """The first step that is not done."""
         return next((step for step in self.steps if step.status not in _DONE), None)
@@ -135,6 +157,7 @@ class StepRun:
         return self._flows[self._id].status == "CANCELLED"
 
 
+@checks_arguments
 class Workflows:
     """The workflows of the branch.
 
@@ -185,7 +208,11 @@ class Workflows:
             StaleRecordError: there is a workflow of the `id` that was given. InvalidRecordError: two steps have one name.
             TypeError: `steps` is one text.
         """
+        require_name(name, "name")
+        require_text(id, "id")
         names = texts(steps, "steps")
+        for one in names:
+            require_name(one, "a step")
         not_negative(checkpoint_every, "checkpoint_every")
         if len(set(names)) < len(names):
             raise InvalidRecordError(Workflow.collection, id or name, "two of its steps have one name")
@@ -195,7 +222,7 @@ class Workflows:
             status="RUNNING",
             steps=[{"name": step} for step in names],
             is_open=not names,
-            context=dict(context or {}),
+            context={} if context is None else require_mapping(context, "context"),
             checkpoint_every=checkpoint_every,
             started_s=now_s(),
         )
@@ -214,6 +241,25 @@ class Workflows:
         where = None if status is None else {"status": status}
         return self.records.find(where=where, order="-started_s")
 
+    def delete(self, id: str) -> bool:
+        """Delete a workflow that is over, with its checkpoints; whether it was there. Earlier commits still have it.
+
+        Raises:
+            RecordStateError: it is not over (completed, failed or cancelled).
+        """
+
+        def act() -> bool:
+            flow: Workflow | None = self.records.get(id)
+            if flow is None:
+                return False
+            if flow.status not in _OVER:
+                raise _not_now(id, f"it is {flow.status}; cancel({id!r}) it first")
+            for point in self.checkpoints(id):
+                self._checkpoints.delete(point.id)
+            return self.records.delete(id)
+
+        return together(self.records, act, f"workflow {id}: delete")
+
     # -- steps
 
     @contextmanager
@@ -227,7 +273,7 @@ class Workflows:
             TransitionError: the workflow does not run. RecordStateError: it has no such step, the step is done, or
                 another living process or thread is at it.
         """
-        mine = (hash(self.repo.store.url), id, name, now_s())
+        mine = (hash(self.repo.store.url), _id_of(id), require_name(name, "name"), now_s())
         _AT_WORK.add(mine)
         try:
             run = StepRun(self, id, self._begin(id, name, mine[-1]))
@@ -405,7 +451,7 @@ class Workflows:
 
     def checkpoints(self, id: str) -> builtins.list[WorkflowCheckpoint]:
         """The checkpoints of a workflow, the first one first."""
-        found = self._checkpoints.find(f"{glob.escape(id)}@*", where={"workflow": id})
+        found = self._checkpoints.find(f"{glob.escape(_id_of(id))}@*", where={"workflow": id})
         return sorted(found, key=lambda point: point.number)
 
     def _checkpoint(self, id: str, at: str | int) -> WorkflowCheckpoint:
@@ -414,6 +460,13 @@ class Workflows:
             if at == "latest" or at in (point.number, point.id, point.name):
                 return point
         raise RecordNotFoundError("checkpoint", str(at), f"of workflow {id!r}")
+
+
+def _id_of(id: object) -> str:
+    """The id of a workflow. Raises: InvalidRecordError: it is none."""
+    if not isinstance(id, str):
+        raise InvalidRecordError(Workflow.collection, shown(id), "an id is text")
+    return id
 
 
 def _not_now(id: str, reason: str) -> RecordStateError:
@@ -427,21 +480,8 @@ def _require_next(flow: Workflow, status: Status) -> None:
 
 def _refusal(flow: Workflow, new: str) -> TransitionError:
     return TransitionError(
-        Workflow.collection, flow.id, flow.status, new, Workflow.transitions[flow.status], _way_on(flow)
+        Workflow.collection, flow.id, flow.status, new, Workflow.transitions[flow.status], flow.way_on
     )
-
-
-def _way_on(flow: Workflow) -> str:
-    """The calls that lead on from its status."""
-    back = "resume(at=…) goes back to a checkpoint" if flow.checkpoints else ""
-    return {
-        "PENDING": "resume() it first",
-        "PAUSED": "resume() it first",
-        "WAITING": "resume() it first",
-        "FAILED": "retry() the step that failed, or resume() it, first",
-        "CANCELLED": back or "it has no checkpoint to resume at; start() another workflow",
-        "COMPLETED": "; ".join(filter(None, ("retry() takes back a step that you name", back))),
-    }.get(flow.status, "")
 
 
 def _is_done(flow: Workflow) -> bool:

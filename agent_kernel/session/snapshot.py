@@ -104,7 +104,7 @@ class Repository(repository.Repository):
         """
         from agent_kernel.records.collection import Records
 
-        return Records(self, model, key=key, branch=branch, validators=tuple(validators), secret=secret, actor=actor)
+        return Records(self, model, key=key, branch=branch, validators=validators, secret=secret, actor=actor)
 
     def list(
         self,
@@ -173,10 +173,10 @@ class Repository(repository.Repository):
         from agent_kernel.records.state import Rules, State
 
         rules = Rules(
-            dict(validators or {}),
-            dict(sanitisers or {}),
-            dict(transitions or {}),
-            () if allow is None else (dict(allow),),
+            {} if validators is None else validators,
+            {} if sanitisers is None else sanitisers,
+            {} if transitions is None else transitions,
+            () if allow is None else (allow,),
             secret_keys,
         )
         return State(

@@ -8,6 +8,7 @@ import pkgutil
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
@@ -533,3 +534,88 @@ def test_a_name_that_is_too_long_for_a_list_is_refused_at_once(memory: ak.Reposi
 def test_an_item_that_is_not_there_is_named(memory: ak.Repository) -> None:
     with pytest.raises(IndexError, match="the list 'turns' has 0 items: there is no item 3"):
         _ = memory.list("turns")[3]
+
+
+# -- what JSON could not be read back from
+
+
+def nested(levels: int) -> Any:
+    found: Any = 1
+    for _ in range(levels):
+        found = [found]
+    return found
+
+
+def holding_itself() -> list[Any]:
+    found: list[Any] = []
+    found.append({"again": found})
+    return found
+
+
+STORES: dict[str, Callable[[ak.Repository, Any], object]] = {
+    "record": lambda repo, value: repo.records(Loose).put(Loose(id="a", value=value)),
+    "state": lambda repo, value: repo.state("ada").set("a", value),
+    "state, merged": lambda repo, value: repo.state("ada").update("a", {"b": value}),
+    "round": lambda repo, value: repo.state("ada").save({"a": value}),
+    "tier": lambda repo, value: repo.state("ada").tiers().put("a", value),
+    "list": lambda repo, value: repo.list("turns").append("kept", value),
+    "memory": lambda repo, value: repo.state("ada").memory(9).add("user", "hello", more=value),
+    "task": lambda repo, value: repo.queue("web").push("x", {"a": value}),
+    "workflow": lambda repo, value: repo.workflows.start("x", context={"a": value}),
+    "team": lambda repo, value: repo.teams.create("web", shared={"a": value}),
+    "speech": lambda repo, value: repo.speech.open(config={"a": value}),
+    "source": lambda repo, value: repo.knowledge.source("docs", "a", details={"a": value}),
+    "snapshot": lambda repo, value: repo.agents.snapshot("ada", state={"a": value}),
+}
+
+
+class Loose(ak.Record):
+    value: Any = None
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_value_that_holds_itself_or_is_nested_too_deep_is_refused_and_nothing_is_stored(
+    memory: ak.Repository, store: str
+) -> None:
+    for value in (holding_itself(), {"a": holding_itself()}, nested(199), nested(200), nested(2_000), nested(50_000)):
+        with pytest.raises(ak.InvalidRecordError):
+            STORES[store](memory, value)
+    assert list(memory.log()) == []
+    assert (len(memory.list("turns")), memory.queue("web").counts().total, len(memory.speech.records)) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("levels", range(140, 205, 3))
+def test_what_is_stored_of_nested_values_can_be_read_however_deep_it_is(memory: ak.Repository, levels: int) -> None:
+    """A list of 199 levels was stored, and then no item of its list could be read any more."""
+    state, turns = memory.state("ada"), memory.list("turns")
+    turns.append("first")
+    state.set("first", 1)
+    for put in (lambda: turns.append(nested(levels)), lambda: state.set("deep", nested(levels))):
+        with suppress(ak.InvalidRecordError):
+            put()
+    assert turns[:] in (["first"], ["first", nested(levels)])
+    assert state.get_all() in ({"first": 1}, {"first": 1, "deep": nested(levels)})
+    state.save()
+    state.checkpoint()
+    assert state.load() == state.values_at(1) == state.get_all()
+    state.restore(state.backup())
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("value", [{b"a": 1}, {"a": {b"b": 1}}, [{b"a": 1}]], ids=str)
+def test_a_key_that_is_bytes_is_refused_as_it_would_come_back_as_text(
+    memory: ak.Repository, store: str, value: Any
+) -> None:
+    with pytest.raises(ak.InvalidRecordError):
+        STORES[store](memory, value)
+    assert list(memory.log()) == []
+
+
+def test_a_workflow_that_can_be_stored_has_checkpoints(memory: ak.Repository) -> None:
+    flows = memory.workflows
+    for levels in range(140, 155):
+        with suppress(ak.InvalidRecordError):
+            id = flows.start("nightly", ["load"], context={"a": nested(levels)}).id
+            flows.checkpoint(id)
+            assert flows.resume(id, at="latest").context == {"a": nested(levels)}
+    assert len(flows.list()) > 3

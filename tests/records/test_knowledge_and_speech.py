@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -290,3 +291,94 @@ def test_what_cannot_be_kept_of_speech_changes_nothing(memory: ak.Repository) ->
     with pytest.raises(ak.TransitionError):
         session.turns.add("user", "hello?")
     assert len(session.turns) == 1
+
+
+def test_one_at_a_time_indexes_a_knowledge_base(memory: ak.Repository) -> None:
+    knowledge = memory.knowledge
+    with knowledge.indexing("docs", total=3) as indexing:
+        indexing.advance(2)
+        said = r"^IndexProgress 'docs': somebody indexes it already \(2 of 3\): .* fail\('docs', reason\)$"
+        begins: tuple[Callable[[], object], ...] = (
+            lambda: knowledge.indexing("docs", 9),
+            lambda: knowledge.resume("docs"),
+        )
+        for again in begins:
+            with pytest.raises(ak.RecordError, match=said):
+                again()
+        assert (indexing.progress.total, indexing.progress.processed) == (3, 2)
+        with knowledge.indexing("other", total=1):
+            pass
+    with knowledge.indexing("docs", total=1) as indexing:
+        knowledge.fail("docs", "it hangs")
+        with knowledge.indexing("docs", total=2):
+            pass
+
+
+def test_what_is_indexed_in_a_process_that_died_can_be_indexed_anew(
+    repo: ak.Repository, child: Callable[[str], subprocess.Popen[str]]
+) -> None:
+    process = child(
+        """
+        repo.knowledge.indexing("docs", 5)
+        print("ready", flush=True)
+        input()
+        """
+    )
+    with pytest.raises(ak.RecordError, match="somebody indexes it already"):
+        repo.knowledge.indexing("docs", 7)
+    process.kill()
+    process.wait()
+    with repo.knowledge.indexing("docs", 7) as indexing:
+        assert indexing.progress.total == 7
+
+
+@pytest.mark.parametrize("confidence", [-0.1, 1.1, float("nan"), float("inf"), True, "high"])
+def test_confidence_is_a_number_from_0_to_1(memory: ak.Repository, confidence: Any) -> None:
+    session = memory.speech.open()
+    for act in (
+        lambda: session.stt.result("good morning", confidence=confidence),
+        lambda: session.stt.update(confidence=confidence),
+        lambda: session.turns.add("user", "good morning", confidence=confidence),
+    ):
+        with pytest.raises(ak.InvalidRecordError, match=r"confidence is a number from 0 to 1, not"):
+            act()
+    assert (session.stt.state, session.stt.results(), len(session.turns)) == ({}, [], 0)
+    for sound in (0, 1, 0.5, None):
+        session.stt.result("good morning", confidence=sound)
+
+
+def test_a_turn_has_one_of_few_roles(memory: ak.Repository) -> None:
+    session = memory.speech.open()
+    with pytest.raises(
+        ak.InvalidRecordError, match=r"a role is user, assistant, agent, model, system or tool, not 'caller'$"
+    ):
+        session.turns.add("caller", "hello")
+    assert (len(session.turns), session.turns.state) == (0, {})
+    assert session.turns.add("user", "hello", name="the caller").details == {"name": "the caller"}
+
+
+def test_a_session_that_is_over_says_so(memory: ak.Repository) -> None:
+    session = memory.speech.open()
+    session.end()
+    for act in (
+        session.pause,
+        session.resume,
+        session.end,
+        lambda: session.stt.update(partial="a"),
+        lambda: session.turns.add("user", "hello"),
+    ):
+        with pytest.raises(ak.TransitionError, match=r"it is over and takes nothing more; open\(\) another session$"):
+            act()
+
+
+def test_sources_and_knowledge_bases_have_names(memory: ak.Repository) -> None:
+    knowledge = memory.knowledge
+    for act in (
+        lambda: knowledge.source("", "a"),
+        lambda: knowledge.source("docs", ""),
+        lambda: knowledge.source("docs", 5),  # type: ignore[arg-type]
+        lambda: knowledge.indexing("", 1),
+    ):
+        with pytest.raises(ak.InvalidRecordError):
+            act()
+    assert knowledge.names() == []

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -562,3 +563,71 @@ def test_what_cannot_be_called_takes_no_task(memory: ak.Repository, worker: Any)
         with pytest.raises(TypeError, match="takes a function, not"):
             work(worker)
     assert queue.counts().pending == 1
+
+
+# -- when a task can be claimed
+
+
+def test_a_task_waits_for_a_span_or_for_a_moment_with_a_time_zone(memory: ak.Repository) -> None:
+    queue, now = memory.queue("web"), datetime.now(UTC)
+    waiting = queue.push("in an hour", after=timedelta(hours=1))
+    dated = queue.push("at a moment", after=now + timedelta(hours=1))
+    elsewhere = queue.push("in another zone", after=(now + timedelta(hours=1)).astimezone(timezone(timedelta(hours=5))))
+    past = queue.push("yesterday", after=now - timedelta(days=1))
+    for task in (waiting, dated, elsewhere):
+        assert task.not_before_s == pytest.approx(now.timestamp() + 3_600, abs=5)
+    assert claimed(queue).id == past.id
+    assert queue.claim() is None
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        (datetime(2030, 1, 1), "after is a time with a time zone"),
+        (date(2030, 1, 1), "after is a number of seconds, a timedelta, a datetime, a task or a list of tasks, not"),
+        (timedelta(seconds=-1), "after is 0 or more seconds"),
+        (None, "after is a number of seconds"),
+        (b"x", "after is a number of seconds"),
+        ({}, "after is a number of seconds"),
+        ([5], "a task is given as itself or by its id, not as 5"),
+    ],
+)
+def test_what_a_task_cannot_wait_for_is_said_and_nothing_is_pushed(
+    memory: ak.Repository, after: Any, said: str
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=said):
+        memory.queue("web").push("x", after=after)
+    assert memory.queue("web").counts().total == 0
+
+
+def test_a_task_that_nobody_has_says_who_can_end_it(memory: ak.Repository) -> None:
+    queue = memory.queue("web")
+    task = queue.push("x", id="x")
+    ends: tuple[Callable[[], object], ...] = (
+        lambda: queue.done(task),
+        lambda: queue.fail("x"),
+        lambda: queue.give_back("x"),
+    )
+    for act in ends:
+        with pytest.raises(ak.TransitionError, match=r"nobody has it yet; claim\(\) it first, or assign\(\) it$"):
+            act()
+    queue.done(claimed(queue))
+    for act in (lambda: queue.retry("x"), lambda: queue.cancel("x"), lambda: queue.assign("x", "ada")):
+        with pytest.raises(ak.TransitionError, match=r"it is completed; push\(\) another one to have it done again$"):
+            act()
+
+
+def test_what_waits_for_a_task_that_kills_its_workers_fails_with_it_and_it_can_be_tried_again(
+    memory: ak.Repository,
+) -> None:
+    queue = memory.queue("web")
+    poison = queue.push("poison", id="poison")
+    after = queue.push("after", after=poison)
+    for _ in range(5):
+        claimed(queue, 0.01)
+        time.sleep(0.07)  # longer than the queue waits until it looks again whose lease has ended
+    assert queue.claim() is None
+    assert (queue["poison"].status, queue[after.id].status) == ("failed", "failed")
+    assert {task.id for task in queue.find("failed")} == {after.id, poison.id}
+    queue.retry("poison")
+    assert (claimed(queue).id, queue["poison"].lost) == (poison.id, 0)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 
 import agent_kernel as ak
 from agent_kernel.records import Change, lines
@@ -1000,3 +1001,115 @@ def change_both(repo: ak.Repository, model: type[ak.Record]) -> None:
     with repo.transaction():
         for id in "ab":
             records.update(id, lambda record: record.model_copy())
+
+
+# -- what a model says
+
+
+def test_a_field_that_the_model_does_not_have_is_refused_where_it_is_given_by_name(memory: ak.Repository) -> None:
+    class Aliased(ak.Record):
+        text: str = Field(default="", alias="body")
+
+    class Open(ak.Record):
+        model_config = ConfigDict(extra="allow")
+
+    notes = memory.records(Note)
+    notes.put(Note(id="a"))
+    acts: tuple[Callable[[], object], ...] = (lambda: notes.make(id="b", colour=1), lambda: notes.update("a", colour=1))
+    for act in acts:
+        with pytest.raises(ak.InvalidRecordError, match=r"it has no field colour$"):
+            act()
+    assert notes.version("a") == 1
+    assert memory.records(Aliased).make(id="a", body="hello").text == "hello"
+    assert memory.records(Open).make(id="a", colour=1).model_extra == {"colour": 1}
+
+
+def test_migrations_that_leave_a_schema_out_are_named(memory: ak.Repository) -> None:
+    class Memo(ak.Record):
+        schema_version = 4
+        text: str = ""
+
+        @ak.migration(2)
+        def to_2(old: Any) -> Any:
+            return old
+
+        @ak.migration(4)
+        def to_4(old: Any) -> Any:
+            return old
+
+    said = (
+        "Memo has schema_version 4 and no migration to schema 3: records of schema 2 and before cannot be read; write a function "
+        "marked @ak.migration(3)"
+    )
+    with pytest.warns(UserWarning, match=f"^{re.escape(said)}$") as found:
+        memory.records(Memo)
+    assert found[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # it is said once
+        memory.records(Memo)
+
+
+def test_a_model_whose_field_has_a_type_that_is_not_defined_is_refused(memory: ak.Repository) -> None:
+    class Tagged(ak.Record):
+        tags: list["a"]  # type: ignore[name-defined]  # noqa: F821, UP037
+
+    with pytest.raises(TypeError, match=r"^a field of Tagged has a type that is not defined, 'a': define it, or give"):
+        memory.records(Tagged)
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({"a": 5}, "transitions of Staged: what follows 'a' is a list of values, not 5: write [5]"),
+        ({"a": "b"}, "transitions of Staged: what follows 'a' is a list of values, not 'b': write ['b']"),
+        ({"a": {"b": 1}}, "transitions of Staged: what follows 'a' is a list of values, not {'b': 1}"),
+        ({"a": [["b"]]}, "transitions of Staged: a status is text, a number or a member of an enum, not ['b']"),
+        ({b"a": []}, "transitions of Staged: a status is text, a number or a member of an enum, not b'a'"),
+        (["a"], "transitions of Staged is a dict, from a value to the list of those that may follow it, not ['a']"),
+        (5, "transitions of Staged is a dict, from a value to the list of those that may follow it, not 5"),
+    ],
+)
+def test_transitions_that_make_no_sense_are_said_before_anything_is_stored(
+    memory: ak.Repository, table: Any, said: str
+) -> None:
+    class Staged(ak.Record):
+        status: str = "a"
+        transitions = table
+
+    with pytest.raises(TypeError, match=f"^{re.escape(said)}"):
+        memory.records(Staged)
+
+
+@pytest.mark.parametrize(
+    ("validators", "said"),
+    [
+        (print, "validators is a list of functions, not <built-in function print>: give ["),
+        ("abc", "validators is a list of functions, not 'abc': give ['abc']"),
+        ([5], "a validator is a function, not 5"),
+        ([lambda: True], "a validator takes one value, and the function <lambda> cannot be called so"),
+        ([lambda one, other: True], "a validator takes one value, and the function <lambda> cannot be called so"),
+        (None, "validators is a list of functions, not None"),
+    ],
+)
+def test_a_validator_that_cannot_be_called_with_a_record_is_said_as_the_records_are_opened(
+    memory: ak.Repository, validators: Any, said: str
+) -> None:
+    with pytest.raises(TypeError, match=f"^{re.escape(said)}"):
+        memory.records(Note, validators=validators)
+
+
+def test_a_function_that_takes_something_else_is_said_and_nothing_changes(memory: ak.Repository) -> None:
+    notes = memory.records(Note)
+    notes.put(Note(id="a"))
+    nothing: Any = lambda: None  # noqa: E731
+    for act in (
+        lambda: notes.update("a", nothing),
+        lambda: notes.find(where=nothing),
+        lambda: notes.find(order=nothing),
+        lambda: memory.state("ada").update("a", nothing),
+    ):
+        with pytest.raises(TypeError, match="takes a function of 1 value, not the function <lambda>: "):
+            act()
+    with pytest.raises(TypeError, match=r"^can only concatenate str"):  # what the function itself raises stays as it is
+        notes.update("a", lambda note: note.text + 5)  # type: ignore[operator]
+    assert notes.version("a") == 1

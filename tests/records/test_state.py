@@ -7,12 +7,13 @@ import hashlib
 import inspect
 import json
 import math
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -1248,3 +1249,113 @@ def test_a_summary_is_text_and_nothing_else_stands_for_messages() -> None:
 
 def _returned(result: Any, *_: object) -> Any:
     return result
+
+
+# -- a state as a dict
+
+
+def test_a_state_is_read_and_written_as_a_dict_is(repo: ak.Repository) -> None:
+    state = repo.state("ada")
+    assert (len(state), list(state), bool(state)) == (0, [], True)
+    state["city"], state["none"] = "London", None
+    state["profile"] = {"age": 36}
+    state["profile"]["age"] = 5  # of a copy of its own
+    assert (state["city"], state["none"], state["profile"]) == ("London", None, {"age": 36})
+    assert ("city" in state, "none" in state, "country" in state) == (True, True, False)
+    assert [one in state for one in (5, None, "", "a\0b", "\ud800")] == [False] * 5
+    assert (len(state), list(state)) == (3, ["city", "none", "profile"])
+    del state["none"]
+    assert dict(state) == state.get_all() == {"city": "London", "profile": {"age": 36}}
+
+
+def test_a_key_that_is_not_there_is_a_key_error(memory: ak.Repository) -> None:
+    state = memory.state("ada")
+
+    def delete() -> None:
+        del state["city"]
+
+    for act in (lambda: state["city"], delete):
+        with pytest.raises(KeyError) as found:
+            act()
+        assert isinstance(found.value, ak.RecordNotFoundError)
+        assert str(found.value) == "there is no value 'city' in the state of 'ada'"
+
+
+def test_a_state_as_a_dict_keeps_its_rules(memory: ak.Repository) -> None:
+    state = memory.state("ada", validators={"age": lambda age: age >= 0}, transitions={"status": {"new": ["paid"]}})
+    state.set_many({"age": 36, "status": "new"})
+    guest = state.restricted(read=["age"], write=[])
+    assert (dict(guest), len(guest)) == ({"age": 36}, 1)
+    for act, kind in (
+        (lambda: state.__setitem__("age", -1), ak.InvalidRecordError),
+        (lambda: state.__setitem__("status", "sent"), ak.TransitionError),
+        (lambda: guest.__setitem__("age", 5), ak.RecordAccessError),
+        (lambda: guest.__delitem__("age"), ak.RecordAccessError),
+        (lambda: guest["status"], ak.RecordAccessError),
+        (lambda: "status" in guest, ak.RecordAccessError),
+        (lambda: state.__setitem__("", 1), ak.InvalidRecordError),
+    ):
+        with pytest.raises(kind):
+            act()
+    assert state.get_all() == {"age": 36, "status": "new"}
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ({"validators": [print]}, "validators is a mapping of names to values, not"),
+        ({"validators": {"a": 5}}, "a validator is a function, not 5"),
+        (
+            {"validators": {"a": lambda: True}},
+            "a validator takes one value, and the function <lambda> cannot be called so",
+        ),
+        ({"sanitisers": "a"}, "sanitisers is a mapping of names to values, not 'a'"),
+        ({"sanitisers": {5: str}}, "sanitisers is a mapping of names to values, and its key 5 is not text"),
+        (
+            {"transitions": {"a": 5}},
+            r"transitions\['a'\] is a dict, from a value to the list of those that may follow it",
+        ),
+        (
+            {"transitions": {"a": {"new": 5}}},
+            r"transitions\['a'\]: what follows 'new' is a list of values, not 5: write \[5\]",
+        ),
+        (
+            {"transitions": {"a": {"new": "paid"}}},
+            r"transitions\['a'\]: what follows 'new' is a list of values, not 'paid': write \['paid'\]",
+        ),
+        ({"allow": ["a"]}, "allow is a mapping of names to values, not"),
+        ({"on_alert": 5, "alert_bytes": 9}, "on_alert is a function, not 5"),
+        ({"branch": 5}, "branch is text, not 5"),
+    ],
+)
+def test_a_rule_that_makes_no_sense_is_said_as_the_state_is_opened(
+    memory: ak.Repository, rules: dict[str, Any], said: str
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"^{said}"):
+        memory.state("ada", **rules)
+
+
+@pytest.mark.parametrize("message", [("a", "b"), print, {"role": "user"}, b"hello", None, ["hello"]])
+def test_a_message_that_is_no_text_is_said_with_what_to_do(memory: ak.Repository, message: Any) -> None:
+    talk = memory.state("ada").memory(100)
+    with pytest.raises(ak.InvalidRecordError, match=r'a message is text, not .+: add\("user", "hello"\) adds one$'):
+        talk.add("user", message)
+    assert len(talk) == 0
+
+
+def test_what_is_encrypted_says_which_call_takes_its_key(memory: ak.Repository) -> None:
+    memory.state("ada", secret="key").set("card", "4111")
+    memory.list("talk", secret="key").append("hush")
+    cases: tuple[tuple[Callable[[], object], str], ...] = (
+        (
+            lambda: memory.state("ada").get("card"),
+            "state 'card' is encrypted: open its collection with the key, repo.state(…, secret=…)",
+        ),
+        (
+            lambda: memory.list("talk")[0],
+            "list 'talk' is encrypted: open its collection with the key, repo.list(…, secret=…)",
+        ),
+    )
+    for act, said in cases:
+        with pytest.raises(ak.SealedRecordError, match=f"^{re.escape(said)}$"):
+            act()

@@ -12,6 +12,7 @@ import subprocess
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
@@ -616,3 +617,121 @@ def test_an_object_whose_call_is_async_is_a_tool_to_await(memory: ak.Repository)
 def test_a_tool_s_name_is_a_text(memory: ak.Repository) -> None:
     with pytest.raises(TypeError, match="a tool's name is text"):
         memory.tool(**cast("Any", {"name": 5}))(len)
+
+
+# -- equal calls at once
+
+
+def at_once(act: Callable[[], object], many: int = 8) -> list[object]:
+    """What a function returns in so many threads that begin together; of one that raises the error."""
+    gate = threading.Barrier(many)
+
+    def begin(_: int) -> object:
+        gate.wait()
+        try:
+            return act()
+        except OSError as error:
+            return error
+
+    with ThreadPoolExecutor(many) as pool:
+        return list(pool.map(begin, range(many)))
+
+
+def test_equal_calls_of_several_threads_run_the_function_once(memory: ak.Repository) -> None:
+    calls: list[int] = []
+
+    @memory.tool(cache=60)
+    def double(n: int) -> int:
+        calls.append(n)
+        time.sleep(0.1)
+        return 2 * n
+
+    assert at_once(lambda: double(4)) == [8] * 8
+    assert calls == [4]
+    stats = memory.tools.stats("double")
+    assert (stats.total, stats.cache_hits) == (8, 7)
+    assert sorted(cast("list[int]", at_once(lambda: double(5)))) == [10] * 8
+    assert calls == [4, 5]
+
+
+def test_equal_async_calls_run_the_function_once(memory: ak.Repository) -> None:
+    calls: list[int] = []
+
+    @memory.tool(cache=60)
+    async def double(n: int) -> int:
+        calls.append(n)
+        await asyncio.sleep(0.05)
+        return 2 * n
+
+    async def run() -> list[int]:
+        impatient = asyncio.create_task(asyncio.wait_for(double(4), 0.01))
+        found = await asyncio.gather(*(double(4) for _ in range(5)))
+        with pytest.raises(TimeoutError):
+            await impatient
+        return [*found, *await asyncio.gather(*(double(5) for _ in range(5)))]
+
+    assert asyncio.run(run()) == [8] * 5 + [10] * 5
+    assert calls.count(5) == 1
+
+
+def test_who_waits_for_a_call_that_raises_calls_the_function(memory: ak.Repository) -> None:
+    calls: list[int] = []
+
+    @memory.tool(cache=60)
+    def fetch(n: int) -> int:
+        calls.append(n)
+        time.sleep(0.1)
+        if len(calls) == 1:
+            raise OSError("no network")
+        return n
+
+    found = at_once(lambda: fetch(1), 3)
+    assert sorted(map(str, found)) == ["1", "1", "no network"]
+    assert fetch(1) == 1
+
+
+def test_results_that_cannot_be_cached_are_computed_side_by_side(memory: ak.Repository) -> None:
+    calls: list[int] = []
+
+    @memory.tool(cache=60)
+    def pair(n: int) -> tuple[int, int]:
+        calls.append(n)
+        time.sleep(0.2)
+        return n, n
+
+    began = time.monotonic()
+    assert at_once(lambda: pair(1), 4) == [(1, 1)] * 4
+    assert len(calls) == 4
+    assert time.monotonic() - began < 0.75  # one after the other they take 0.8
+
+
+def test_cached_tools_that_call_each_other_do_not_wait_for_each_other(memory: ak.Repository) -> None:
+    gate, outer = threading.Barrier(2, timeout=5), threading.local()
+
+    def is_outer() -> bool:
+        was_outer = not hasattr(outer, "begun")
+        outer.begun = True
+        return was_outer
+
+    @memory.tool(cache=60)
+    def left(n: int) -> str:
+        if is_outer():
+            gate.wait()
+            right(n)
+        return "left"
+
+    @memory.tool(cache=60)
+    def right(n: int) -> str:
+        if is_outer():
+            gate.wait()
+            left(n)
+        return "right"
+
+    @memory.tool(cache=60)
+    def again(n: int) -> int:
+        return again(n - 1) + 1 if n else 0
+
+    with ThreadPoolExecutor(2) as pool:
+        found = [pool.submit(left, 1), pool.submit(right, 1)]
+        assert [one.result(timeout=10) for one in found] == ["left", "right"]
+    assert again(3) == 3

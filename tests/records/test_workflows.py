@@ -377,3 +377,46 @@ def test_a_checkpoint_that_is_not_there_is_said_to_be_of_its_workflow(memory: ak
     memory.workflows.start("a", ["one"])
     with pytest.raises(ak.RecordNotFoundError, match="there is no checkpoint '7' of workflow 'a'"):
         memory.workflows.resume("a", at=7)
+
+
+def test_a_workflow_that_is_over_can_be_deleted_with_its_checkpoints(repo: ak.Repository) -> None:
+    flows = repo.workflows
+    flows.start("nightly", ["load"])
+    flows.start("nightly@1", ["load"])
+    flows.checkpoint("nightly", "first")
+    flows.checkpoint("nightly@1", "its own")
+    for way, status in ((lambda: None, "RUNNING"), (lambda: flows.pause("nightly"), "PAUSED")):
+        way()
+        with pytest.raises(
+            ak.RecordError, match=rf"^Workflow 'nightly': it is {status}; cancel\('nightly'\) it first$"
+        ):
+            flows.delete("nightly")
+        assert (flows["nightly"].status, len(flows.checkpoints("nightly"))) == (status, 1)
+    flows.cancel("nightly")
+    repo.create_tag("before")
+    assert (flows.delete("nightly"), flows.delete("nightly")) == (True, False)
+    assert ("nightly" in flows, flows.checkpoints("nightly")) == (False, [])
+    assert [point.name for point in flows.checkpoints("nightly@1")] == ["its own"]
+    assert flows.records.at("before")["nightly"].status == "CANCELLED"
+    assert flows.start("nightly", ["load"]).id == "nightly"
+
+
+def test_a_record_of_a_workflow_says_which_call_leads_on_too(memory: ak.Repository) -> None:
+    flows = memory.workflows
+    flows.start("nightly", ["load"])
+    flows.skip("nightly", "load")
+    said = "Workflow 'nightly' cannot go from COMPLETED to PENDING: only RUNNING can follow; retry() takes back a step that you name"
+    with pytest.raises(ak.TransitionError, match=re.escape(said)):
+        flows.records.update("nightly", status="PENDING")
+
+
+@pytest.mark.parametrize("name", ["", "a\0b"])
+def test_a_workflow_and_its_steps_have_names(memory: ak.Repository, name: str) -> None:
+    starts: tuple[Callable[[], object], ...] = (
+        lambda: memory.workflows.start(name),
+        lambda: memory.workflows.start("nightly", ["load", name]),
+    )
+    for act in starts:
+        with pytest.raises(ValueError, match="not empty"):
+            act()
+    assert memory.workflows.list() == []
