@@ -25,6 +25,7 @@ from pydantic import Field, JsonValue
 
 from agent_kernel.errors import MissingExtraError
 from agent_kernel.integrations import open_on
+from agent_kernel.records.checks import each_of
 from agent_kernel.records.collection import Records, exactly
 from agent_kernel.records.documents import pack_json, unpack_json
 from agent_kernel.records.lists import RecordList
@@ -96,8 +97,9 @@ class AgentKernelSession(SessionABC):
         return await asyncio.to_thread(self._newest, None if wanted is not None and wanted < 0 else wanted)
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        """Add items at the end, all or none."""
+        """Add items at the end, all or none. Raises: TypeError: it is one item, or a text."""
         self._require_open()
+        items = each_of(items, "items")
         if items:
             await self._change(partial(self._items.extend, [pack_json(item) for item in items]), "add items")
 
@@ -352,8 +354,9 @@ class AdvancedAgentKernelSession(AgentKernelSession):
         return await self._in_thread(read)
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        """Add items at the end of the current branch, all or none."""
+        """Add items at the end of the current branch, all or none. Raises: TypeError: it is one item, or a text."""
         self._require_open()
+        items = each_of(items, "items")
         if not items:
             return
         moment = self._moment

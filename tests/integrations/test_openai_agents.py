@@ -268,3 +268,14 @@ def test_an_item_that_is_no_dict_comes_back_and_spoils_no_conversation(kind: Any
         asyncio.run(session.add_items([one]))
     assert asyncio.run(session.get_items()) == [hello, item]
     assert asyncio.run(session.pop_item()) == item
+
+
+@pytest.mark.parametrize("kind", [AgentKernelSession, AdvancedAgentKernelSession])
+@pytest.mark.parametrize("items", ["abc", b"abc", {"role": "user", "content": "hello"}, 5, None], ids=repr)
+def test_one_item_is_not_several(
+    repo: ak.Repository, kind: type[AgentKernelSession | AdvancedAgentKernelSession], items: Any
+) -> None:
+    session = kind(session_id="talk", repo=repo)
+    with pytest.raises(TypeError, match=r"^items is a list, not .+: give"):
+        asyncio.run(session.add_items(items))
+    assert asyncio.run(session.get_items()) == []
