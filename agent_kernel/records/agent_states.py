@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import glob
+import inspect
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -360,9 +361,11 @@ class Supervisor:
         `resume` has that called.
 
         Raises:
-            TypeError: the function is async, or a generator. What the function raises, when there are no attempts left.
+            TypeError: the function is async, or a generator, or does not take these arguments. What the function raises, when there
+                are no attempts left.
         """
         require_plain_function(work, "supervision")
+        _require_arguments(work, args, kwargs)
         while True:
             self._set("running")
             try:
@@ -437,6 +440,18 @@ class Supervisor:
             now.attempts = 0
 
         self._agents.records.update(self._name, note)
+
+
+def _require_arguments(work: Callable[..., object], args: tuple[object, ...], keywords: dict[str, Any]) -> None:
+    """Raise TypeError for arguments that a function does not take: to try again would change nothing."""
+    try:
+        signature = inspect.signature(work)
+    except (TypeError, ValueError):  # Python does not say what it takes
+        return
+    try:
+        signature.bind(*args, **keywords)
+    except TypeError as error:
+        raise TypeError(f"supervision calls {shown(work)} with what run was given: {error}") from None
 
 
 def _tell(call: Callable[..., object], *what: object) -> None:

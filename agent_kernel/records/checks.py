@@ -312,6 +312,7 @@ def require_watcher(call: object) -> None:
     if not callable(call):
         raise TypeError(f"a watcher is a function, not {shown(call)}")
     require_plain_function(call, "watching")
+    require_takes(call, "a watcher", 1)
 
 
 def require_plain_function(function: object, what: str) -> None:

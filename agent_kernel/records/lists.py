@@ -192,7 +192,7 @@ class RecordList:
         def read(tail: _Tail) -> Any:
             try:
                 numbers = range(tail.length)[index]
-            except TypeError as error:
+            except (TypeError, ValueError) as error:  # a slice by steps of 0
                 raise TypeError(f"an item is given by its number, or several by a slice, not {shown(index)}") from error
             except IndexError:
                 many = f"{tail.length:,} item{'' if tail.length == 1 else 's'}"

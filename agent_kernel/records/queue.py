@@ -37,6 +37,7 @@ from agent_kernel.records.checks import (
     require_name,
     require_plain_function,
     require_result,
+    require_takes,
     require_text,
     require_whole,
     seconds,
@@ -700,6 +701,7 @@ def _waits_for(after: object) -> tuple[float, list[Task | str]]:
 def _require_worker(worker: object) -> None:
     if not _is_agent(worker):
         require_plain_function(worker, "a queue")
+        require_takes(cast("Callable[..., object]", worker), "a worker", 1)
 
 
 def _require_in_progress(task: Task, new: TaskStatus) -> None:

@@ -80,6 +80,7 @@ _Claim: TypeAlias = tuple[str, int, dict[str, str]]  # the name of a model, its 
 
 _NO_STATUS: Final = "None"  # as text: of a record that is not there
 _MIGRATES: Final = "__agent_kernel_migration__"
+_NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _PARSER_DEEP: Final = 200  # levels of JSON that pydantic reads
 _MOST_DEEP: Final = 150  # so that a value can be stored within others too
 _HOLDERS: Final = ("state saved", "WorkflowCheckpoint")  # which hold what another record holds, a few levels deeper
@@ -357,6 +358,7 @@ class Schema(Generic[M]):
         """
         self.require_model(record)
         id = self.id_of(record)
+        self._require_no_other_values(record, id)
         with self._named_depth(id):
             try:
                 checked = self.model.model_validate(record.model_dump(warnings=False, round_trip=True), **_BY_NAME)
@@ -367,6 +369,16 @@ class Schema(Generic[M]):
         self.validate(checked)
         self._check_transition(id, checked, before)
         return checked
+
+    def _require_no_other_values(self, record: M, id: str) -> None:
+        """Raise InvalidRecordError for what `model_copy(update=…)` set that is no field, and that pydantic would drop."""
+        values, fields = vars(record), self.model.model_fields
+        if len(values) > len(fields):
+            other = [
+                name for name in values if name not in fields and not hasattr(self.model, name)
+            ]  # a cached property is kept there
+            if other:
+                raise InvalidRecordError(self.collection, id, f"it has no field {', '.join(sorted(other))}")
 
     @contextmanager
     def _named_depth(self, id: str) -> Generator[None]:
@@ -699,7 +711,7 @@ def is_too_deep(document: bytes, extra: int = 0) -> bool:
     Args:
         extra: levels that it may have more than others.
     """
-    if document.count(b"[") + document.count(b"{") <= _MOST_DEEP:
+    if _is_flat(document):
         return False
     more = _PARSER_DEEP - _MOST_DEEP - extra
     try:
@@ -707,6 +719,17 @@ def is_too_deep(document: bytes, extra: int = 0) -> bool:
     except ValueError:
         return True
     return False
+
+
+def _is_flat(document: bytes) -> bool:
+    """Whether it is surely not nested too deep, which is seen without parsing it: each round takes away one or two levels."""
+    brackets = document.translate(None, _NOT_BRACKETS)
+    for _ in range(_MOST_DEEP // 2):
+        fewer = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        if len(fewer) == len(brackets):  # there are none, or a text has some that do not match
+            break
+        brackets = fewer
+    return not brackets
 
 
 def _is_endless(error: Exception) -> bool:

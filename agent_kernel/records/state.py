@@ -246,6 +246,10 @@ class State:
         kind, name = scope
         parts = {"conversation": (session,), "task": (session, name), "user": ()}[kind]
         self.place = place_of(user, _SCOPES[kind], *parts) + "/"
+        if "\0" in self.place:
+            raise ValueError(
+                f"a user, a session and a task have names without NUL, not {', '.join(map(shown, (user, *parts)))}"
+            )
         self._options: dict[str, Any] = {
             "plane": plane,
             "branch": branch,

@@ -352,7 +352,10 @@ class Tool(Generic[P, R]):
         """
         keywords = dict(kwargs)
         state = keywords.pop(STATE, None) if self.takes_state else None
-        bound_arguments = self.__signature__.bind(*args, **keywords)
+        try:
+            bound_arguments = self.__signature__.bind(*args, **keywords)
+        except TypeError as error:
+            raise TypeError(f"{self.name}{self.__signature__} cannot be called so: {error}") from None
         bound_arguments.apply_defaults()
         return cast("R", self._start(bound_arguments.arguments, None, state))
 

@@ -271,3 +271,32 @@ def test_an_agent_that_cannot_be_brought_back_has_so_many_attempts(memory: ak.Re
 def test_a_step_to_recover_from_is_a_number(memory: ak.Repository) -> None:
     with pytest.raises(TypeError, match="from_step is a whole number, not '1'"):
         memory.agents.recover("ada", from_step="1")  # type: ignore[arg-type]
+
+
+def test_work_that_does_not_take_what_it_is_given_is_not_tried_again(memory: ak.Repository) -> None:
+    supervisor = memory.agents.supervise("ada", attempts=3, backoff=60.0)
+    nothing: Any = lambda: 5  # noqa: E731
+    with pytest.raises(TypeError, match=r"^supervision calls the function <lambda> with what run was given: too many"):
+        supervisor.run(nothing, 6)
+    assert (supervisor.stats().failures, supervisor.record.status) == (0, "initializing")
+
+
+@pytest.mark.parametrize("agent", [5, None, "", "a/b", "a\0b", "\ud800", object()])
+def test_an_agent_is_its_name_or_an_object_that_has_one(memory: ak.Repository, agent: Any) -> None:
+    said = r"an agent is its name \(text without / and NUL\) or an object that has one, not "
+    acts: tuple[Callable[[], object], ...] = (
+        lambda: memory.agents.supervise(agent),
+        lambda: memory.agents.snapshot(agent),
+        lambda: memory.agents.status(agent, "idle"),
+        lambda: memory.agents.latest(agent),
+    )
+    for act in acts:
+        with pytest.raises(ak.InvalidRecordError, match=said):
+            act()
+    assert memory.agents.list() == []
+
+
+def test_a_status_that_no_agent_has_stores_nothing(memory: ak.Repository) -> None:
+    with pytest.raises(ak.InvalidRecordError, match="status: Input should be"):
+        memory.agents.status("ada", "asleep")  # type: ignore[arg-type]
+    assert memory.agents.list() == []

@@ -631,3 +631,15 @@ def test_what_waits_for_a_task_that_kills_its_workers_fails_with_it_and_it_can_b
     assert {task.id for task in queue.find("failed")} == {after.id, poison.id}
     queue.retry("poison")
     assert (claimed(queue).id, queue["poison"].lost) == (poison.id, 0)
+
+
+def test_a_worker_that_takes_something_else_takes_no_task(memory: ak.Repository) -> None:
+    queue = memory.queue("web")
+    queue.push("x")
+    nothing: Any = lambda: 5  # noqa: E731
+    for act in (lambda: queue.run(nothing), lambda: queue.drain(nothing)):
+        with pytest.raises(
+            TypeError, match=r"^a worker takes one value, and the function <lambda> cannot be called so"
+        ):
+            act()
+    assert queue.counts().pending == 1

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, cast
 
@@ -1013,15 +1014,31 @@ def test_a_field_that_the_model_does_not_have_is_refused_where_it_is_given_by_na
     class Open(ak.Record):
         model_config = ConfigDict(extra="allow")
 
+    class Measured(ak.Record):
+        text: str = ""
+
+        @cached_property
+        def size(self) -> int:
+            return len(self.text)
+
     notes = memory.records(Note)
     notes.put(Note(id="a"))
-    acts: tuple[Callable[[], object], ...] = (lambda: notes.make(id="b", colour=1), lambda: notes.update("a", colour=1))
+    acts: tuple[Callable[[], object], ...] = (
+        lambda: notes.make(id="b", colour=1),
+        lambda: notes.update("a", colour=1),
+        lambda: notes.update("a", lambda note: note.model_copy(update={"colour": 1})),
+        lambda: notes.put(notes["a"].model_copy(update={"colour": 1})),
+    )
     for act in acts:
         with pytest.raises(ak.InvalidRecordError, match=r"it has no field colour$"):
             act()
     assert notes.version("a") == 1
     assert memory.records(Aliased).make(id="a", body="hello").text == "hello"
     assert memory.records(Open).make(id="a", colour=1).model_extra == {"colour": 1}
+    assert memory.records(Open).put(Open(id="a").model_copy(update={"colour": 1})).model_extra == {"colour": 1}
+    measured = Measured(id="a", text="four")
+    assert measured.size == 4
+    assert memory.records(Measured).put(measured) == Measured(id="a", text="four")
 
 
 def test_migrations_that_leave_a_schema_out_are_named(memory: ak.Repository) -> None:
@@ -1102,6 +1119,8 @@ def test_a_function_that_takes_something_else_is_said_and_nothing_changes(memory
     notes = memory.records(Note)
     notes.put(Note(id="a"))
     nothing: Any = lambda: None  # noqa: E731
+    with pytest.raises(TypeError, match=r"^a watcher takes one value, and the function <lambda> cannot be called so"):
+        notes.watch("*", nothing)
     for act in (
         lambda: notes.update("a", nothing),
         lambda: notes.find(where=nothing),

@@ -1359,3 +1359,9 @@ def test_what_is_encrypted_says_which_call_takes_its_key(memory: ak.Repository) 
     for act, said in cases:
         with pytest.raises(ak.SealedRecordError, match=f"^{re.escape(said)}$"):
             act()
+
+
+@pytest.mark.parametrize(("user", "session"), [("a\0b", "s"), ("ada", "s\0")])
+def test_a_user_and_a_session_have_no_nul(memory: ak.Repository, user: str, session: str) -> None:
+    with pytest.raises(ValueError, match=r"^a user, a session and a task have names without NUL, not "):
+        memory.state(user, session)

@@ -735,3 +735,18 @@ def test_cached_tools_that_call_each_other_do_not_wait_for_each_other(memory: ak
         found = [pool.submit(left, 1), pool.submit(right, 1)]
         assert [one.result(timeout=10) for one in found] == ["left", "right"]
     assert again(3) == 3
+
+
+def test_a_call_with_other_arguments_names_the_tool(memory: ak.Repository) -> None:
+    @memory.tool
+    def double(n: int) -> int:
+        return 2 * n
+
+    call: Any = double
+    with pytest.raises(
+        TypeError, match=r"^double\(n: .*\) -> .* cannot be called so: missing a required argument: 'n'$"
+    ):
+        call()
+    with pytest.raises(TypeError, match=r"^args names the arguments of double: "):
+        memory.tools.invalidate("double", {"m": 1})
+    assert memory.tools.runs() == []
