@@ -9,7 +9,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from types import FunctionType, MethodType, NoneType, UnionType
+from types import FrameType, FunctionType, MethodType, NoneType, UnionType
 from typing import Any, Final, TypeAlias, TypeGuard, TypeVar, Union, cast, get_args, get_origin
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "functions",
     "is_several",
     "is_text",
+    "level_of_caller",
     "not_negative",
     "require_choice",
     "require_mapping",
@@ -29,6 +30,7 @@ __all__ = [
     "require_text",
     "require_watcher",
     "require_whole",
+    "require_yes_or_no",
     "seconds",
     "shorten",
     "shown",
@@ -40,6 +42,7 @@ T = TypeVar("T")
 Check: TypeAlias = Callable[[object, str], object]
 
 _MOST_S: Final = 3e9  # about 95 years: times in nanoseconds stay within 64 bits
+_PACKAGE: Final = "agent_kernel."
 _MOST_SHOWN: Final = 60
 # What these may be is looked at where the key of a record is made, and where its model takes what is in it.
 _ELSEWHERE: Final = frozenset(("id", "key", "backup", "content", "role", "text"))
@@ -86,41 +89,35 @@ def checks_arguments(kind: K) -> K:
     for name, function in list(vars(kind).items()):
         if isinstance(function, FunctionType) and not name.startswith("_"):
             checks = _checks_of(function)
-            if any(check is not None for _, check in checks):
+            if checks:
                 setattr(kind, name, _checked(function, checks))
     return kind
 
 
-def _checked(function: Callable[..., Any], checks: list[tuple[str, Check | None]]) -> Callable[..., Any]:
-    by_name = dict(checks)
-    titles = {name: _TITLES.get(name, name) for name in by_name}
+def _checked(function: Callable[..., Any], checks: dict[str, Check]) -> Callable[..., Any]:
+    parameters = inspect.signature(function).parameters.values()
+    positions = [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    titles = {name: _TITLES.get(name, name) for name in checks}
 
     @functools.wraps(function)
     def verb(*args: Any, **keywords: Any) -> Any:
-        for (name, check), value in zip(checks, args, strict=False):
-            if check is not None:
-                check(value, titles[name])
-        for name, value in keywords.items():
-            check = by_name.get(name)
-            if check is not None:
-                check(value, titles[name])
+        for name, value in (*zip(positions, args, strict=False), *keywords.items()):
+            if name in checks:
+                checks[name](value, titles[name])
         return function(*args, **keywords)
 
     return verb
 
 
-def _checks_of(function: FunctionType) -> list[tuple[str, Check | None]]:
+def _checks_of(function: FunctionType) -> dict[str, Check]:
+    """By the names of parameters, what looks at the kinds of their arguments."""
     known = vars(sys.modules[function.__module__])
-    found: list[tuple[str, Check | None]] = []
+    found: dict[str, Check] = {}
     for name, one in inspect.signature(function).parameters.items():
-        if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
-            break
-        check = (
-            None if one.annotation is one.empty or name in _ELSEWHERE else _check_of(_evaluated(one.annotation, known))
-        )
-        default = one.default
-        found.append((name, _or_default(check, default) if check is not None and default is not one.empty else check))
-    # What follows `*args` or `*` is given by name alone: a position never gets to it.
+        is_single = one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+        check = _check_of(_evaluated(one.annotation, known)) if is_single and name not in _ELSEWHERE else None
+        if check is not None:
+            found[name] = check if one.default is one.empty else _or_default(check, one.default)
     return found
 
 
@@ -348,6 +345,15 @@ def require_result(result: object, what: str) -> object:
         kind = type(result).__name__
         raise TypeError(f"{what} takes a plain function: this one returned a {kind}, and did not do its work")
     return result
+
+
+def level_of_caller() -> int:
+    """The stack level of the first code that is not the package's own, for a warning that is given by who calls this."""
+    level = 1
+    frame = cast("FrameType | None", sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
+    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def call_with(function: Callable[..., T], what: str, *values: object) -> T:

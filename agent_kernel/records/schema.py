@@ -7,14 +7,13 @@ defaults hold.
 from __future__ import annotations
 
 import math
-import sys
 import warnings
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import is_dataclass
 from enum import Enum
 from functools import cached_property, partial
-from types import FrameType, NoneType, UnionType
+from types import NoneType, UnionType
 from typing import (
     Annotated,
     Any,
@@ -40,6 +39,7 @@ from pydantic_core import PydanticSerializationError, from_json, to_json
 from agent_kernel.errors import InvalidRecordError, NewerRecordError, RecordError, TransitionError
 from agent_kernel.records.checks import (
     is_several,
+    level_of_caller,
     require_choice,
     require_plain_function,
     require_result,
@@ -241,7 +241,7 @@ class Schema(Generic[M]):
                 f"{self.model.__name__} has schema_version {self.version} and no migration to schema {missing}: records of schema "
                 f"{gaps[-1] - 1} and before cannot be read; write a function marked @ak.migration({gaps[-1]})",
                 UserWarning,
-                stacklevel=_of_caller(),
+                stacklevel=level_of_caller(),
             )
 
     def claim(self, taken: dict[tuple[str, str], _Claim]) -> None:
@@ -565,15 +565,6 @@ class Schema(Generic[M]):
 _WARNED: Final[WeakSet[type[BaseModel]]] = WeakSet()
 
 
-def _of_caller() -> int:
-    """The stack level of the first code that is not the package's own, for a warning of who calls this."""
-    level = 1
-    frame = cast("FrameType | None", sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
-    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith(_PACKAGE):
-        level, frame = level + 1, frame.f_back
-    return level
-
-
 _KNOWN: Final[dict[str, WeakSet[Schema[Any]]]] = {}
 
 
@@ -752,7 +743,7 @@ def _require_complete(model: type[BaseModel]) -> None:
     if model.__pydantic_complete__:
         return
     try:
-        model.model_rebuild(_parent_namespace_depth=_of_caller() + 1)
+        model.model_rebuild(_parent_namespace_depth=level_of_caller() + 1)
     except PydanticUndefinedAnnotation as error:
         raise TypeError(
             f"a field of {model.__name__} has a type that is not defined, {error.name!r}: define it, or give the field another type"

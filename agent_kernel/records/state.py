@@ -42,6 +42,7 @@ from agent_kernel.records.checks import (
     call_with,
     checks_arguments,
     is_text,
+    level_of_caller,
     not_negative,
     require_choice,
     require_function,
@@ -640,7 +641,9 @@ class State:
                 except Exception:  # of the function, which is not ours: the value is stored
                     logger.exception("a function that is called when a state is too large raised")
             else:
-                warnings.warn(f"{self!r} has {size:,} bytes, {limit:,} is its limit", UserWarning, stacklevel=4)
+                warnings.warn(
+                    f"{self!r} has {size:,} bytes, {limit:,} is its limit", UserWarning, stacklevel=level_of_caller()
+                )
 
     def _size_stored(self) -> int:
         """As `size_bytes`; what cannot be read here, as it is encrypted, counts as it lies in the store."""

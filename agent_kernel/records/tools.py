@@ -29,7 +29,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, ParamS
 import msgspec
 
 from agent_kernel.errors import RecordError, RecordNotFoundError, RecordStateError, StoreUnavailableError
-from agent_kernel.records.checks import checks_arguments, not_negative, require_mapping, require_text, seconds, shown
+from agent_kernel.records.checks import (
+    checks_arguments,
+    not_negative,
+    require_mapping,
+    require_text,
+    require_yes_or_no,
+    seconds,
+    shown,
+)
 from agent_kernel.records.collection import Records, together
 from agent_kernel.records.documents import as_document, is_alive, is_plain, new_id, now_s, this_process
 from agent_kernel.records.schema import Record
@@ -318,6 +326,7 @@ class Tool(Generic[P, R]):
         for duration, what in ((cache, "cache"), (backoff, "backoff"), (timeout_s, "timeout_s")):
             seconds(duration, what)
         not_negative(retries, "retries")
+        require_yes_or_no(defer, "defer")
         self.function = function
         self._tools = tools
         self._options = _Options(cache, retries, backoff, timeout_s, defer)

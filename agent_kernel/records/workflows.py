@@ -245,7 +245,7 @@ class Workflows:
         """Delete a workflow that is over, with its checkpoints; whether it was there. Earlier commits still have it.
 
         Raises:
-            RecordStateError: it is not over (completed, failed or cancelled).
+            RecordStateError: it is not over (completed, failed or cancelled), or a step of it still runs.
         """
 
         def act() -> bool:
@@ -254,6 +254,9 @@ class Workflows:
                 return False
             if flow.status not in _OVER:
                 raise _not_now(id, f"it is {flow.status}; cancel({id!r}) it first")
+            for step in flow.steps:
+                if who := self._who_is_at(id, step):
+                    raise _not_now(id, f"{who} is at its step {step.name}; wait until it ends")
             for point in self.checkpoints(id):
                 self._checkpoints.delete(point.id)
             return self.records.delete(id)
@@ -292,7 +295,7 @@ class Workflows:
         self._end(id, name, time.perf_counter() - began, result=as_document(run.result))
 
     def _begin(self, id: str, name: str, began_s: float) -> Step:
-        process, store = this_process(self.repo), hash(self.repo.store.url)
+        process = this_process(self.repo)
 
         def begin(flow: Workflow) -> None:
             if flow.status == "FAILED":  # trying a step again lets it go on
@@ -304,14 +307,24 @@ class Workflows:
             step = flow.step(name)
             if step.status in _DONE:
                 raise _not_now(id, f"its step {name} is done; retry({id!r}, {name!r}) takes it back")
-            if step.status == "RUNNING" and step.process != process and is_alive(step.process, self.repo):
+            who = self._who_is_at(id, step)
+            if who == "another process":
                 raise _not_now(id, f"another process is at its step {name}; wait until it ends, or dies")
-            if step.status == "RUNNING" and (store, id, name, step.started_s) in _AT_WORK:
+            if who:
                 raise _not_now(id, f"this process is at its step {name} already; enter it once, and wait until it ends")
             step.status, step.process, step.started_s, step.error = "RUNNING", process, began_s, ""
             step.attempts += 1
 
         return self.records.update(id, begin).step(name)
+
+    def _who_is_at(self, id: str, step: Step) -> str:
+        """Which process does a step just now; "": none."""
+        if step.status != "RUNNING":
+            return ""
+        if step.process != this_process(self.repo):
+            return "another process" if is_alive(step.process, self.repo) else ""
+        is_here = (hash(self.repo.store.url), id, step.name, step.started_s) in _AT_WORK
+        return "this process" if is_here else ""
 
     def _end(
         self, id: str, name: str, duration_s: float, *, result: object = None, error: str = "", is_fault: bool = True

@@ -1365,3 +1365,10 @@ def test_what_is_encrypted_says_which_call_takes_its_key(memory: ak.Repository) 
 def test_a_user_and_a_session_have_no_nul(memory: ak.Repository, user: str, session: str) -> None:
     with pytest.raises(ValueError, match=r"^a user, a session and a task have names without NUL, not "):
         memory.state(user, session)
+
+
+def test_a_warning_of_a_large_state_is_that_of_who_made_it_so(memory: ak.Repository) -> None:
+    state = memory.state("ada", alert_bytes=10)
+    with pytest.warns(UserWarning, match="10 is its limit") as found:
+        state["text"] = "x" * 20
+    assert found[0].filename == __file__

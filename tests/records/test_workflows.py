@@ -420,3 +420,15 @@ def test_a_workflow_and_its_steps_have_names(memory: ak.Repository, name: str) -
         with pytest.raises(ValueError, match="not empty"):
             act()
     assert memory.workflows.list() == []
+
+
+def test_a_workflow_whose_step_still_runs_is_not_deleted(memory: ak.Repository) -> None:
+    flows = memory.workflows
+    flows.start("nightly", ["load"])
+    with flows.step("nightly", "load") as step:
+        flows.cancel("nightly")
+        with pytest.raises(ak.RecordError, match=r"this process is at its step load; wait until it ends$"):
+            flows.delete("nightly")
+        step.result = 5
+    assert flows["nightly"].step("load").result == 5
+    assert flows.delete("nightly")

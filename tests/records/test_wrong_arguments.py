@@ -31,7 +31,7 @@ from agent_kernel.records.memory import Memory, Tiers
 from agent_kernel.records.queue import Queue, Task
 from agent_kernel.records.state import State
 from agent_kernel.records.teams import Teams
-from agent_kernel.records.tools import Tools
+from agent_kernel.records.tools import Tool, Tools
 from agent_kernel.records.workflows import Workflows
 from agent_kernel.storage.memory import MemoryStore
 
@@ -537,6 +537,8 @@ def call(target: Any, name: str, arguments: dict[str, Any]) -> None:
         else:
             keywords[one] = value
     result = verb(*positional, **keywords)
+    if name == "__call__" and not isinstance(result, Tool):  # of `@repo.tool(…)`
+        result(takes_state)
     if isinstance(result, Iterator):
         list(result)
     elif isinstance(result, AbstractContextManager):
