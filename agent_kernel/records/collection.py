@@ -22,7 +22,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeAlias, TypeVar, cast
 
 import msgspec
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from xxhash import xxh3_128_digest
 
 from agent_kernel.background import Repeated
@@ -58,7 +58,7 @@ from agent_kernel.records.lines import (
     line_of,
     note_deleted_version,
 )
-from agent_kernel.records.schema import Plane, Schema, Validator, describe
+from agent_kernel.records.schema import Plane, Schema, Validator
 from agent_kernel.records.trees import Row, Version, decode_row
 from agent_kernel.repository import Author, ObjectId, Repository, hex_of, person
 
@@ -420,16 +420,7 @@ class Records(Mapping[str, M]):
         Raises:
             InvalidRecordError: they do not fit the model, or it has no such field.
         """
-        unknown = self.schema.dropped(fields)
-        if unknown:
-            id = str(fields.get(self.schema.key, ""))
-            raise InvalidRecordError(self.schema.collection, id, f"it has no field {', '.join(unknown)}")
-        try:
-            return self.schema.model.model_validate(fields)
-        except ValidationError as error:
-            raise InvalidRecordError(
-                self.schema.collection, str(fields.get(self.schema.key, "")), describe(error)
-            ) from error
+        return self.schema.make(fields)
 
     def put(
         self,

@@ -275,7 +275,17 @@ class Schema(Generic[M]):
             stored = from_json(document)
         return sorted(stored.keys() - model.model_fields.keys() - model.model_computed_fields.keys())
 
-    def dropped(self, fields: Mapping[str, object]) -> list[str]:
+    def make(self, fields: Mapping[str, object]) -> M:
+        """A record of values by the names of their fields, or their aliases. Raises: InvalidRecordError: they do not fit."""
+        id = str(fields.get(self.key, ""))
+        if unknown := self._dropped(fields):
+            raise InvalidRecordError(self.collection, id, f"it has no field {', '.join(unknown)}")
+        try:
+            return self.model.model_validate(fields, **_BY_NAME)
+        except ValidationError as error:
+            raise InvalidRecordError(self.collection, id, describe(error)) from error
+
+    def _dropped(self, fields: Mapping[str, object]) -> list[str]:
         """The names of values that the model would leave out without a word."""
         model = self.model
         validators = model.__pydantic_decorators__.model_validators.values()
@@ -374,9 +384,9 @@ class Schema(Generic[M]):
         """Raise InvalidRecordError for what `model_copy(update=…)` set that is no field, and that pydantic would drop."""
         values, fields = vars(record), self.model.model_fields
         if len(values) > len(fields):
-            other = [
-                name for name in values if name not in fields and not hasattr(self.model, name)
-            ]  # a cached property is kept there
+            # A cached property is kept there too, and what a model hides behind an underscore.
+            names = [name for name in values if name not in fields and not name.startswith("_")]
+            other = [name for name in names if not hasattr(self.model, name)]
             if other:
                 raise InvalidRecordError(self.collection, id, f"it has no field {', '.join(sorted(other))}")
 

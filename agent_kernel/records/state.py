@@ -131,8 +131,10 @@ class Rules:
         """Raises: TypeError, ValueError: a rule makes no sense, and would allow or encrypt something else."""
         for name in ("validators", "sanitisers", "transitions"):
             object.__setattr__(self, name, require_mapping(getattr(self, name), name))
+        # Copies: who changes a rule later has not changed it here.
+        object.__setattr__(self, "allow", tuple(require_mapping(one, "allow") for one in self.allow))
         for allow in self.allow:
-            for action, patterns in require_mapping(allow, "allow").items():
+            for action, patterns in allow.items():
                 if action not in _ACTIONS:
                     raise ValueError(f"allow is for read and write, not {shown(action)}")
                 texts(patterns, f"allow[{action!r}]")

@@ -1372,3 +1372,11 @@ def test_a_warning_of_a_large_state_is_that_of_who_made_it_so(memory: ak.Reposit
     with pytest.warns(UserWarning, match="10 is its limit") as found:
         state["text"] = "x" * 20
     assert found[0].filename == __file__
+
+
+def test_who_changes_a_rule_that_was_given_changes_no_state(memory: ak.Repository) -> None:
+    allow = {"read": ["a"], "write": list[str]()}
+    state = memory.state("ada", allow=allow)
+    allow["write"] = ["*"]
+    with pytest.raises(ak.RecordAccessError):
+        state.set("a", 1)
