@@ -272,7 +272,7 @@ class Records(Mapping[str, M]):
         if isinstance(order, str):
             _sort(found, order.removeprefix("-"), is_reverse=order.startswith("-"))
         elif order is not None:
-            found.sort(key=lambda record: call_with(order, "order", record))
+            _sort_by(found, order)
         return found[:limit]
 
     def _pages(self, rows: Iterator[tuple[str, Row]], limit: int | None = None) -> Iterator[list[tuple[str, Row]]]:
@@ -786,7 +786,7 @@ class Records(Mapping[str, M]):
     def _key(self, id: str) -> str:
         if not isinstance(id, str) or "\0" in id or not id:  # pyright: ignore[reportUnnecessaryIsInstance]
             reason = "an id is text that is not empty and has no NUL"
-            raise InvalidRecordError(self.schema.collection, str(id), reason)
+            raise InvalidRecordError(self.schema.collection, _name_of(id), reason)
         key = self.prefix + id
         try:
             size = len(key.encode())
@@ -865,6 +865,10 @@ class Records(Mapping[str, M]):
         return result
 
 
+def _name_of(id: object) -> str:
+    return id if isinstance(id, str) else shown(id)
+
+
 def _page(rows: Iterator[tuple[str, Row]], size: int) -> list[tuple[str, Row]]:
     with uncollected():
         return list(itertools.islice(rows, size))
@@ -914,6 +918,15 @@ def _sort(records: list[M], field: str, *, is_reverse: bool) -> None:
         records.sort(key=key, reverse=is_reverse)
     except TypeError as error:
         raise TypeError(f"records cannot be ordered by {field!r}: {error}") from error
+
+
+def _sort_by(records: list[M], order: Callable[[Any], Any]) -> None:
+    keyed = [(call_with(order, "order", record), record) for record in records]
+    try:
+        keyed.sort(key=lambda one: one[0])
+    except TypeError as error:
+        raise TypeError(f"records cannot be ordered by what {shown(order)} returns: {error}") from error
+    records[:] = [record for _, record in keyed]
 
 
 def _require_search(where: object, order: object) -> None:

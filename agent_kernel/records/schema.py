@@ -46,6 +46,7 @@ from agent_kernel.records.checks import (
     require_takes,
     require_text,
     require_whole,
+    require_yes_or_no,
     seconds,
     shorten,
     shown,
@@ -80,6 +81,7 @@ _Claim: TypeAlias = tuple[str, int, dict[str, str]]  # the name of a model, its 
 
 _NO_STATUS: Final = "None"  # as text: of a record that is not there
 _MIGRATES: Final = "__agent_kernel_migration__"
+_MOST_VERSION: Final = 2**31
 _NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _PARSER_DEEP: Final = 200  # levels of JSON that pydantic reads
 _MOST_DEEP: Final = 150  # so that a value can be stored within others too
@@ -170,7 +172,11 @@ def migration(to: int) -> Callable[[Migration], staticmethod[[Document], Documen
         raise ValueError(f"a migration makes schema 2 or a later one, not {to!r}")
 
     def mark(function: Migration) -> staticmethod[[Document], Document]:
-        setattr(function, _MIGRATES, to)
+        require_plain_function(function, "a migration")
+        try:
+            setattr(function, _MIGRATES, to)
+        except (AttributeError, TypeError):
+            raise TypeError(f"a migration is a function that you define, not {shown(function)}") from None
         return staticmethod(function)
 
     return mark
@@ -194,7 +200,8 @@ class Schema(Generic[M]):
         self.key = key
         self.validators = validators
         self.collection: str = require_text(
-            getattr(model, "collection", "") or model.__name__, f"collection of {model.__name__}"
+            model.__name__ if getattr(model, "collection", "") == "" else getattr(model, "collection"),  # noqa: B009
+            f"collection of {model.__name__}",
         )
         self.version: int = getattr(model, "schema_version", 1)
         self.plane: Plane = getattr(model, "plane", "branch") if plane is None else plane
@@ -214,12 +221,20 @@ class Schema(Generic[M]):
         name = self.model.__name__
         if "\0" in self.collection:  # which ends it in a key
             raise ValueError(f"collection of {name} has a NUL: {self.collection!r}")
-        if type(self.version) is not int or self.version < 1:
-            raise ValueError(f"schema_version of {name} is 1 or more, and not {self.version!r}")
+        if type(self.version) is not int or not 1 <= self.version <= _MOST_VERSION:
+            raise ValueError(f"schema_version of {name} is 1 or more, and not {shown(self.version)}")
         if self.ttl_s is not None:
             seconds(self.ttl_s, f"ttl_s of {name}", is_zero_allowed=False)
-        if self.coalesce_s:
+        if self.coalesce_s is not None:  # pyright: ignore[reportUnnecessaryComparison]  # a model may say anything
             seconds(self.coalesce_s, f"coalesce_s of {name}")
+        for flag in (
+            "keeps_past",
+            "is_final",
+            "is_growing",
+        ):  # they are stored with each record, which could not be read any more
+            require_yes_or_no(getattr(self, flag), f"{flag} of {name}")
+            setattr(self, flag, bool(getattr(self, flag)))
+        require_text(getattr(self.model, "status_field", "status"), f"status_field of {name}")
         if getattr(self.model, "transitions", None) and not self.status_field:
             field = getattr(self.model, "status_field", "status")
             raise TypeError(f"{name} has transitions, and no field {field!r} that they could speak of")
@@ -356,8 +371,8 @@ class Schema(Generic[M]):
         """
         found: object = getattr(record, self.key)
         if not isinstance(found, str) or not found or "\0" in found:
-            reason = f"its {self.key} is {found!r}, and must be text that is not empty and has no NUL"
-            raise InvalidRecordError(self.collection, str(found), reason)
+            reason = f"its {self.key} is {shown(found)}, and must be text that is not empty and has no NUL"
+            raise InvalidRecordError(self.collection, found if isinstance(found, str) else shown(found), reason)
         return found
 
     def check(self, record: M, before: M | None) -> M:

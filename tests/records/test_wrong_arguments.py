@@ -11,6 +11,7 @@ import dis
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -200,6 +201,7 @@ def with_tier(repo: ak.Repository) -> Tiers:
     return tiers
 
 
+Call = Callable[[ak.Repository], object]
 Verb = tuple[str, dict[str, Any]]
 VERBS: Final[list[tuple[Callable[[ak.Repository], Any], list[Verb]]]] = [
     (
@@ -561,6 +563,15 @@ def is_on_purpose(error: BaseException) -> bool:
     return is_ours or code.co_name == "call_with"
 
 
+def raw_error(act: Callable[[], object]) -> str:
+    """What a call raises that is not raised on purpose; "" where it works, or says what is wrong."""
+    try:
+        act()
+    except Exception as error:
+        return "" if is_on_purpose(error) else f"{type(error).__name__}: {error}"
+    return ""
+
+
 def stored(repo: ak.Repository) -> dict[bytes, bytes]:
     assert isinstance(repo.store, MemoryStore)
     return dict(repo.store._values)
@@ -635,3 +646,74 @@ def test_all_verbs_are_looked_at() -> None:
         if not set(parameters) <= known[kind].get(name, set())
     ]
     assert not missing
+
+
+# -- what a model says of its records
+
+SAID_BY_A_MODEL: Final = (
+    "collection",
+    "schema_version",
+    "transitions",
+    "status_field",
+    "plane",
+    "ttl_s",
+    "coalesce_s",
+    "keeps_past",
+    "is_final",
+    "is_growing",
+)
+ALL_WRONG: Final = ANYWHERE | FOR_TEXT | FOR_NUMBERS | FOR_DATA
+
+
+@pytest.mark.parametrize("name", SAID_BY_A_MODEL)
+def test_what_a_model_says_makes_sense_or_is_refused_before_anything_is_stored(name: str) -> None:
+    """A `keeps_past` that was a number was stored with each record, and then none of the collection could be read."""
+    found: list[str] = []
+    for what, value in ALL_WRONG.items():
+        body = {"__module__": __name__, "__annotations__": {"status": "str"}, "status": "a", name: value}
+        model: Any = type("Said", (ak.Record,), body)
+        repo = ak.open("memory:")
+        if error := raw_error(partial(repo.records, model)):
+            found.append(f"{what}: {error}")
+        with suppress(TypeError, ValueError):
+            records = repo.records(model)
+            records.put(model(id="a"))
+            found += [] if list(records.values()) == [records["a"]] else [f"{what}: it is not read"]
+    assert not found
+
+
+@pytest.mark.parametrize("what", ALL_WRONG)
+def test_a_migration_is_a_function_that_makes_a_later_schema(what: str) -> None:
+    for act in (lambda: ak.migration(ALL_WRONG[what]), lambda: ak.migration(2)(ALL_WRONG[what])):  # type: ignore[arg-type]
+        assert raw_error(act) == ""
+
+
+# -- what functions that a program gives return
+
+
+@pytest.mark.parametrize("what", ALL_WRONG)
+def test_what_a_given_function_returns_is_taken_or_named(what: str) -> None:
+    value = ALL_WRONG[what]
+    state_of: Any = type("Agent", (), {"name": "ada", "state_dict": lambda self: value})()
+    acts: dict[str, Call] = {
+        "validator": lambda repo: repo.state("ada", validators={"*": lambda _: value}).set("a", 1),
+        "sanitiser": lambda repo: repo.state("ada", sanitisers={"*": lambda _: value}).set("a", 1),
+        "update": lambda repo: filled(repo).records(Note).update("a", lambda _: value),  # type: ignore[arg-type,return-value]
+        "update of a state": lambda repo: repo.state("ada").update("a", lambda _: value),
+        "count_tokens": lambda repo: repo.state("ada").memory(9, count_tokens=lambda _: value).add("user", "hello"),  # type: ignore[arg-type,return-value]
+        "where": lambda repo: filled(repo).records(Note).find(where=lambda _: value),
+        "order": lambda repo: with_two(repo).find(order=lambda note: value if note.id == "a" else 5),
+        "snapshot": lambda repo: repo.agents.snapshot(state_of),
+        "checkpoint": lambda repo: repo.agents.checkpoint(state_of, 1),
+        "save": lambda repo: repo.state("ada").save(state_of),
+        "tool": lambda repo: repo.tool(cache=5)(lambda: value)(),
+        "worker": lambda repo: with_pending(repo).run(lambda _: value),
+    }
+    found = {name: raw_error(partial(act, ak.open("memory:"))) for name, act in acts.items()}
+    assert set(found.values()) == {""}, found
+
+
+def with_two(repo: ak.Repository) -> ak.Records[Note]:
+    notes = filled(repo).records(Note)
+    notes.put(Note(id="b"))
+    return notes
