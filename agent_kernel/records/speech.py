@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -21,12 +21,11 @@ from agent_kernel.records.schema import Record
 if TYPE_CHECKING:
     from agent_kernel.repository import Repository
 
-__all__ = ["ROLES", "Speech", "SpeechRecord", "SpeechSession", "Utterance"]
+__all__ = ["Speech", "SpeechRecord", "SpeechSession", "Utterance"]
 
 Kind: TypeAlias = Literal["stt", "tts", "conversation"]
 StreamingMode: TypeAlias = Literal["batch", "streaming", "realtime"]
 SpeechStatus: TypeAlias = Literal["active", "paused", "ended", "failed"]
-ROLES: Final = ("user", "assistant", "agent", "model", "system", "tool")
 _ACTIVE: Final = "active\0"
 _OVER: Final = "over\0"
 _NEWEST: Final = 10**20
@@ -252,14 +251,13 @@ class Turns(Channel):
     """Who said what in a conversation."""
 
     def add(self, role: str, text: str, **details: Any) -> Utterance:
-        """Keep a turn. Who speaks in that role goes into the details: `add("user", "hello", name="Ada")`.
+        """Keep a turn.
 
         Raises:
-            InvalidRecordError: there is no such role (`ROLES` are all).
+            InvalidRecordError: the role is empty.
         """
-        if role not in ROLES and isinstance(cast("object", role), str):  # else its model says what it is
-            reason = f"a role is {', '.join(ROLES[:-1])} or {ROLES[-1]}, not {shown(role)}"
-            raise InvalidRecordError(SpeechRecord.collection, self._session, reason)
+        if not role:
+            raise InvalidRecordError(SpeechRecord.collection, self._session, "a turn says in which role somebody speaks")
         return self._keep(text, role, details, speaker=role)
 
     def __iter__(self) -> Iterator[Utterance]:

@@ -347,14 +347,12 @@ def test_confidence_is_a_number_from_0_to_1(memory: ak.Repository, confidence: A
         session.stt.result("good morning", confidence=sound)
 
 
-def test_a_turn_has_one_of_few_roles(memory: ak.Repository) -> None:
+def test_a_turn_has_a_role(memory: ak.Repository) -> None:
     session = memory.speech.open()
-    with pytest.raises(
-        ak.InvalidRecordError, match=r"a role is user, assistant, agent, model, system or tool, not 'caller'$"
-    ):
-        session.turns.add("caller", "hello")
+    with pytest.raises(ak.InvalidRecordError, match=r"a turn says in which role somebody speaks$"):
+        session.turns.add("", "hello")
     assert (len(session.turns), session.turns.state) == (0, {})
-    assert session.turns.add("user", "hello", name="the caller").details == {"name": "the caller"}
+    assert session.turns.add("caller 2", "hello", name="Ada").details == {"name": "Ada"}
 
 
 def test_a_session_that_is_over_says_so(memory: ak.Repository) -> None:
