@@ -101,7 +101,7 @@ def _read_surface(value: object) -> tuple[list[tuple[str, object]], bytes]:
         for name, found in list(attributes.items()):
             if _is_plain(found):
                 seen.append((name, found))
-            elif digest := _running_digest(found) or _content_digest(found):
+            elif digest := _running_digest(found) or _content_digest(found) or _inner_memory_digest(found):
                 seen.append((name, digest))
     running = _running_digest(value)
     return ([*seen, ("digest", running)] if running else seen), _memory_digest(value, bases)
@@ -173,6 +173,13 @@ def _memory_digest(value: Any, bases: tuple[type, ...]) -> bytes:
                 return xxhash.xxh3_64_digest(raw[:_MOST_READ])
     except (BufferError, ValueError, TypeError):  # closed, or without memory
         return b""
+
+
+def _inner_memory_digest(found: object) -> bytes:
+    """Covers the memory that an attribute lays open, or an attribute of that: such as what processes share."""
+    inner = instance_dict(found)
+    values = (found, *inner.values()) if type(inner) is dict else (found,)
+    return b"".join(_memory_digest(value, _bases(type(value))) for value in values)
 
 
 def looks_at_address(value: Any) -> bool:

@@ -90,3 +90,43 @@ def test_a_change_in_a_container_of_what_cannot_be_saved_is_named(make: str, use
         notes = nb.checkout(first).notes
         assert nb.look(look) == now
         assert [note for note in notes if note.startswith("x (") and "stays as it is now" in note]
+
+
+@pytest.mark.parametrize(
+    ("make", "use", "look"),
+    [
+        ("x = memory.SharedMemory(create=True, size=64)", "x.buf[0] = 7", "x.buf[0]"),
+        ("x = memory.ShareableList([1, 'ab', None])", "x[0] = 5", "x[0]"),
+        ("x = [memory.SharedMemory(create=True, size=64)]", "x[0].buf[:2] = b'ab'", "bytes(x[0].buf[:2])"),
+    ],
+)
+def test_memory_that_processes_share_is_named_and_stays_as_it_is(make: str, use: str, look: str) -> None:
+    with Notebook() as nb:
+        nb.run("from multiprocessing import shared_memory as memory")
+        first = nb.run(make)
+        try:
+            assert [one.name for one in first.unsaved] == ["x"]
+            assert not nb.run("x").changed
+            used = nb.run(use)
+            assert names_changed(used) == {one.name for one in used.unsaved} == {"x"}
+            now = nb.look(look)
+            notes = nb.checkout(first).notes
+            assert nb.look(look) == now
+            assert [note for note in notes if note.startswith("x (") and "stays as it is now" in note]
+        finally:
+            nb.execute("x = x[0] if type(x) is list else getattr(x, 'shm', x)\nx.close()\nx.unlink()")
+
+
+def test_an_array_over_memory_that_processes_share_is_told_to_part_from_it() -> None:
+    with Notebook() as nb:
+        nb.run("from multiprocessing import shared_memory as memory\nimport numpy as np")
+        first = nb.run(
+            "x = memory.SharedMemory(create=True, size=8)\na = np.ndarray((8,), 'u1', buffer=x.buf); a[:] = 1"
+        )
+        try:
+            assert names_changed(nb.run("a[2] = 5")) == {"a", "x"}
+            notes = nb.checkout(first).notes
+            assert nb.look("(int(a[2]), x.buf[2])") == (1, 5)
+            assert any("no longer share objects" in note and "a" in note and "x" in note for note in notes), notes
+        finally:
+            nb.execute("del a\nimport gc; gc.collect()\nx.close(); x.unlink()")

@@ -72,6 +72,8 @@ def handler_for(kind: type[Any]) -> Handler:
     """The handler of an ordinary class."""
     if issubclass(kind, (threading.Thread, io.IOBase)) and not issubclass(kind, (io.BytesIO, io.StringIO)):
         return refuse_resource
+    if any(base.__module__ == "multiprocessing.shared_memory" for base in kind.__mro__):
+        return refuse_shared_memory
     if kind.__module__ == "tempfile" or kind is weakref.finalize:
         return refuse_temporary
     if is_notebook_type(kind) and not can_be_made_bare(kind):
@@ -130,6 +132,13 @@ def can_be_made_bare(kind: type) -> bool:
 
 def refuse_temporary(pickler: Pickler, value: Any) -> Any:
     return pickler.refuse(value, f"a {type(value).__name__.strip('_')} deletes what it stands for when it goes")
+
+
+def refuse_shared_memory(pickler: Pickler, value: Any) -> Any:
+    """pickle saves its name, under which the system has what any process last wrote there, or nothing any more."""
+    return pickler.refuse(
+        value, "memory that processes share cannot be saved", "make it again, and keep a copy of its content"
+    )
 
 
 def reduce_c_data(pickler: Pickler, value: Any) -> Any:
