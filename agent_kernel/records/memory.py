@@ -81,12 +81,14 @@ class Memory:
         name: str = "memory",
         count_tokens: Callable[[str], int] | None = None,
         summarise: Callable[[str, list[Message]], str] | None = None,
+        commit_each: bool = True,
     ) -> None:
         self.max_tokens = not_negative(max_tokens, "max_tokens")
         if count_tokens is not None:
             require_takes(require_function(count_tokens, "count_tokens"), "count_tokens", 1)
         self.name = name
-        self.all = state.events(name)
+        self.all = state.events(name, commit_each=commit_each)
+        self._commit_each = commit_each
         self._id = f"{state.place}{name}"
         self._windows = state.records_of(_Window)
         self._count: Callable[[str], int] = functools.partial(_checked, count_tokens or _about)
@@ -125,7 +127,7 @@ class Memory:
                 if first != window.first:
                     self._windows.put(window.model_copy(update={"first": first}))
 
-        together(self._windows, act, f"memory: {role}")
+        self._together(act, f"memory: {role}")
         if self._summarise is not None:
             self._shorten(self._summarise)
 
@@ -167,7 +169,10 @@ class Memory:
             self.all.clear()
             self._windows.delete(self._id)
 
-        together(self._windows, act, "memory: clear")
+        self._together(act, "memory: clear")
+
+    def _together(self, act: Callable[[], None], message: str) -> None:
+        together(self._windows, act, message, may_lie_beside=not self._commit_each)
 
     def _window(self) -> _Window:
         found: _Window | None = self._windows.get(self._id)
@@ -212,7 +217,7 @@ class Memory:
             else:
                 logger.debug("a conversation was cleared or summarised by somebody else meanwhile")
 
-        together(self._windows, act, "memory: summary")
+        self._together(act, "memory: summary")
 
 
 def _about(text: str) -> int:

@@ -257,7 +257,9 @@ class Turns(Channel):
             InvalidRecordError: the role is empty.
         """
         if not role:
-            raise InvalidRecordError(SpeechRecord.collection, self._session, "a turn says in which role somebody speaks")
+            raise InvalidRecordError(
+                SpeechRecord.collection, self._session, "a turn says in which role somebody speaks"
+            )
         return self._keep(text, role, details, speaker=role)
 
     def __iter__(self) -> Iterator[Utterance]:

@@ -1008,8 +1008,11 @@ class State:
         wrapper.__annotations__ = {k: v for k, v in function.__annotations__.items() if k != "agent_state"}
         return wrapper  # type: ignore[no-any-return]  # what `wraps` returns has no type
 
-    def events(self, name: str = "events") -> RecordList:
+    def events(self, name: str = "events", *, commit_each: bool = True) -> RecordList:
         """A list of this state's: its events, to be folded into a state, or the turns of its conversation.
+
+        Args:
+            commit_each: as in `Repository.list`. With False 10,000 short messages take no more room than their text.
 
         Raises:
             RecordAccessError: not both reading and writing is allowed for the key `name`. ValueError: the list lies beside all
@@ -1023,6 +1026,7 @@ class State:
             user=self.user,
             secret=self.seal,
             label=name,
+            commit_each=commit_each,
             **self.where,
         )
         if self.past is None:
@@ -1038,11 +1042,14 @@ class State:
         name: str = "memory",
         count_tokens: Callable[[str], int] | None = None,
         summarise: Callable[[str, list[dict[str, Any]]], str] | None = None,
+        commit_each: bool = True,
     ) -> Memory:
         """The conversation, of which a model is sent no more than so many tokens. See `Memory`. Raises: as `events`."""
         from agent_kernel.records.memory import Memory
 
-        return Memory(self, max_tokens, name=name, count_tokens=count_tokens, summarise=summarise)
+        return Memory(
+            self, max_tokens, name=name, count_tokens=count_tokens, summarise=summarise, commit_each=commit_each
+        )
 
     def tiers(self, *, hot: int = 16, warm: int = 256) -> Tiers:
         """Values of which the most used are at hand and the least used lie in the cold. See `Tiers`."""

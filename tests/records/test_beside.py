@@ -86,6 +86,23 @@ def test_a_list_that_needs_no_commit_for_each_change_is_as_durable_and_goes_into
     assert repo.verify().is_sound
 
 
+def test_messages_that_need_no_commit_each_go_into_the_next_one_of_their_state(repo: ak.Repository) -> None:
+    state = repo.state("ada", "morning")
+    state.set("city", "London")
+    memory, events = state.memory(8, commit_each=False), state.events(commit_each=False)
+    before = commits(repo)
+    for number in range(5):
+        memory.add("user", f"message {number}, which does not fit")
+        events.append(number)
+    assert (commits(repo), len(memory), len(memory.messages()), list(events)) == (before, 5, 1, [*range(5)])
+    state.set("city", "Paris")
+    assert commits(repo) == before + 1
+    memory.clear()
+    assert (commits(repo), len(memory)) == (before + 1, 0)
+    assert [len(state.at(ref).events("memory")) for ref in ("HEAD", "HEAD~1", "HEAD~2")] == [0, 5, 0]
+    assert repo.verify().is_sound
+
+
 def test_who_names_a_commit_means_all_that_the_branch_holds(repo: ak.Repository, steps: Records[Step]) -> None:
     put_beside(steps, Step(id="a", text="long " * 1_000))
     id = repo.resolve("main")
