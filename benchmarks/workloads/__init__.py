@@ -21,6 +21,7 @@ WORKLOADS = (
     "text_columns",
     "rows_300k",
     "words",
+    "many_objects",
     "switch_branch",
     "notebook_33",
     "figures",

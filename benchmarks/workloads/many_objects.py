@@ -1,0 +1,70 @@
+"""Lists of tens of thousands of small objects, and a cache of as many results: each cell that names one looks at all of them."""
+
+from __future__ import annotations
+
+from benchmarks.bench import Bench
+from benchmarks.compare import exact_row, run_all
+from benchmarks.script import cell, checkout, mark, measure
+from benchmarks.tables import Row, Table, ms, times
+
+_CLASSES = """
+from collections import namedtuple
+from dataclasses import dataclass
+from functools import cache
+Point = namedtuple('Point', 'x y')
+@dataclass
+class Pair:
+    x: int
+    y: str
+class Own:
+    def __init__(self, x): self.x = x
+    def __reduce__(self): return Own, (self.x,)
+class Node:
+    def __init__(self, x): self.x, self.below = x, []
+def linked(n):
+    nodes = [Node(k) for k in range(n)]
+    for k in range(1, n): nodes[k // 2].below.append(nodes[k])
+    return nodes
+@cache
+def spell(k): return [str(k)]
+"""
+_MAKE = {
+    "tuples with names": ("points", "points = [Point(k, str(k)) for k in range({n})]", 2.0),
+    "dataclasses": ("pairs", "pairs = [Pair(k, str(k)) for k in range({n})]", 5.0),
+    "objects with __reduce__": ("owns", "owns = [Own(k) for k in range({n})]", 12.0),
+    "nodes of a tree": ("nodes", "nodes = linked({n})", 15.0),
+}
+
+
+def run(bench: Bench) -> Table:
+    """Read each list, and call a function with a cache, against pickling the list once."""
+    n = 3_000 if bench.quick else 30_000
+    steps = [cell(_CLASSES)]
+    for kind, (_, make, _) in _MAKE.items():
+        steps.append(cell(make.format(n=n), f"create {kind}"))
+    steps += [cell(f"for k in range({n}): spell(k)"), cell("spelt = [spell(k) for k in range(9)]"), mark("created")]
+    for number in range(5):
+        for kind, (name, _, _) in _MAKE.items():
+            steps += [measure(f"pickle:{name}", f"pickle {kind}"), cell(f"len({name})", f"read {kind}")]
+        steps += [cell(f"len(spell({number}))", "call")]
+    steps += [cell("points = pairs = owns = None"), checkout("created")]
+    runs = run_all(bench, steps)
+    table = Table(f"{n:,} small objects", notes=runs.problems())
+    for kind, (_, _, most) in _MAKE.items():
+        ours, pickle_s = runs.ours_overhead(f"read {kind}"), runs.reference(f"pickle {kind}")
+        table.rows.append(
+            Row(
+                f"a list of {kind}: only read",
+                f"{ms(ours)} = {times(ours / pickle_s)} pickle",
+                f"≤ {most:g}× pickle",
+                ours / pickle_s <= most,
+                runs.peers_overhead(f"read {kind}"),
+                f"pickling it once {ms(pickle_s)}",
+                {"seconds": ours, "pickle": pickle_s},
+            )
+        )
+    called = runs.ours_overhead("call")
+    peers = runs.peers_overhead("call")
+    table.rows.append(Row("a function with as many results in its cache: called", ms(called), "", None, peers, "", {}))
+    table.rows.append(exact_row(runs))
+    return table
