@@ -374,7 +374,7 @@ def test_four_processes_drain_ten_thousand_tasks(repo: ak.Repository, tmp_path: 
 def test_workers_that_are_killed_lose_no_task_and_complete_none_twice(repo: ak.Repository, tmp_path: Path) -> None:
     """AAF-9: a worker is killed every half second, wherever it is."""
     queue = repo.queue("web")
-    queue.push_many(map(str, range(300)))
+    queue.push_many(map(str, range(3_000)))
     store = repo.store.url.removeprefix("lmdb://")
 
     def begin(number: int) -> subprocess.Popen[bytes]:
@@ -394,7 +394,7 @@ def test_workers_that_are_killed_lose_no_task_and_complete_none_twice(repo: ak.R
         worker.wait()
     queue.drain(lambda task: None)
     assert killed > 2
-    assert queue.counts().completed == 300
+    assert queue.counts().completed == 3_000
     for task in queue.find():
         ends = [change for change in queue.tasks.history(task.id) if change.new and change.new.status == "completed"]
         assert len(ends) == 1
