@@ -477,8 +477,9 @@ class Records(Mapping[str, M]):
         """
         if change is not None and not callable(change):  # pyright: ignore[reportUnnecessaryComparison]
             raise TypeError(f"an update takes a function, or fields by name, not {shown(change)}")
-        unknown = fields.keys() - self.schema.model.model_fields.keys()
-        if unknown:
+        model = self.schema.model
+        unknown = fields.keys() - model.model_fields.keys()
+        if unknown and model.model_config.get("extra") != "allow":
             raise InvalidRecordError(self.schema.collection, id, f"it has no field {', '.join(sorted(unknown))}")
         for name, is_given in (("expect", expect is not None), ("ttl_s", ttl_s is not None), ("user", bool(user))):
             if is_given and name in self.schema.model.model_fields:
@@ -911,7 +912,7 @@ def _literal(pattern: str) -> str:
 
 def _sort(records: list[M], field: str, *, is_reverse: bool) -> None:
     def key(record: M) -> tuple[bool, Any]:
-        value = getattr(record, field)
+        value = getattr(record, field, None)  # a model that allows any field need not have this one
         return value is not None, value.value if isinstance(value, Enum) else value
 
     try:

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import is_dataclass
+from datetime import UTC, datetime
 from enum import Enum
 from functools import cached_property, partial
 from types import NoneType, UnionType
@@ -492,12 +493,22 @@ class Schema(Generic[M]):
         different = "" if self._is_exact else self._difference(record, document)
         if different:
             revealed = _revealed(record.model_dump(round_trip=True, warnings=False))
-            document = to_json(revealed, inf_nan_mode="constants")
+            document = self._plain_json(revealed)
             different = self._difference(record, document)
         if different:
             reason = f"{different} is not the same when it is read back from JSON"
             raise InvalidRecordError(self.collection, self.id_of(record), reason)
         return document
+
+    def _plain_json(self, document: object) -> bytes:
+        """JSON of plain values as the model reads them. Infinity and NaN, which JSON has not, stand as they are."""
+        config = self.model.model_config
+        return to_json(
+            document,
+            inf_nan_mode="constants",
+            bytes_mode=config.get("ser_json_bytes", "utf8"),
+            timedelta_mode=config.get("ser_json_timedelta", "iso8601"),
+        )
 
     @cached_property
     def _is_exact(self) -> bool:
@@ -507,6 +518,8 @@ class Schema(Generic[M]):
         exact: list[object] = [str, int, bool, dict[str, int]]
         if model.model_config.get("ser_json_inf_nan") == "constants":
             exact += [float, JsonValue, list[JsonValue], dict[str, JsonValue]]
+        if model.model_config.get("extra") == "allow":
+            return False  # a field that nobody named may hold anything
         fields = (field.annotation for field in model.model_fields.values())
         return not own.field_serializers and not own.model_serializers and all(one in exact for one in fields)
 
@@ -534,12 +547,23 @@ class Schema(Generic[M]):
         try:
             if row.schema == self.version:
                 return self.model.model_validate_json(document, **_BY_NAME)
-            found = self.model.model_validate(self._migrated(row.schema, from_json(document), id), **_BY_NAME)
+            found = self._validated(self._migrated(row.schema, from_json(document), id))
             if (name := getattr(found, self.key)) != id:
                 raise InvalidRecordError(self.collection, id, f"its migrations made {name!r} of its {self.key}")
             return found
         except ValidationError as error:
             raise InvalidRecordError(self.collection, id, describe(error)) from error
+
+    def _validated(self, migrated: Document) -> M:
+        """A record of a migrated document: read as what is stored is read, also by a strict model, or bytes in base64."""
+        try:
+            document = self._plain_json(_revealed(migrated))
+        except (
+            PydanticSerializationError,
+            UnicodeEncodeError,
+        ):  # a migration may return objects that JSON does not have
+            return self.model.model_validate(migrated, **_BY_NAME)
+        return self.model.model_validate_json(document, **_BY_NAME)
 
     def renew(self, row: Row, id: str) -> Row:
         """The row as the present schema has it. Raises what `load` raises."""
@@ -682,6 +706,9 @@ def _is_equal(one: object, other: object) -> bool:
         return math.isnan(other)
     if type(one) is type(other) and "__eq__" not in {name for kind in type(one).__mro__[:-1] for name in vars(kind)}:
         return True  # it is the same as nothing but itself
+    if isinstance(one, datetime) and isinstance(other, datetime) and one.tzinfo and other.tzinfo:
+        # In the hour that a clock goes through twice, Python says that times of two zones are never equal.
+        return one.astimezone(UTC) == other.astimezone(UTC)
     try:
         return bool(one == other)
     except Exception:  # noqa: BLE001 - the value's own code, which does not say
