@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import msgspec
 
@@ -20,7 +20,7 @@ from agent_kernel.bundle.secrets import holds_any, looks_secret, value_looks_sec
 from agent_kernel.cells import history_notebook
 from agent_kernel.commands.contents import read_stored
 from agent_kernel.errors import NameNotFoundError, RefNotFoundError
-from agent_kernel.records.trees import decode_row, name_of, read_entry, unit_of
+from agent_kernel.records.trees import decode_row, label_of, name_of, read_entry, unit_of
 from agent_kernel.repository import (
     Commit,
     Document,
@@ -64,6 +64,7 @@ from agent_kernel.storage.archive import (
 )
 from agent_kernel.storage.memory import OverlayStore
 from agent_kernel.values import CLASS_PREFIX, list_for_person, previews
+from agent_kernel.values.previews.redaction import is_secret_under, names_a_secret
 
 if TYPE_CHECKING:
     from agent_kernel.storage import Store
@@ -520,10 +521,23 @@ class _Mask:
         roots: set[ObjectId] = set()
         for _, commit in self._repo.history.walk(tips(self._repo)):
             roots |= {commit.records} - {None}  # type: ignore[arg-type]
-            found |= {unit_of(key) for key, row in commit.recent if row is not None and self._is_secret_record(row)}
+            found |= {unit_of(key) for key, row in commit.recent if row is not None and self._is_secret(key, row)}
         for root in roots:
-            found |= {unit_of(key) for key, row in self._repo.tree(root).rows() if self._is_secret_record(row)}
+            found |= {unit_of(key) for key, row in self._repo.tree(root).rows() if self._is_secret(key, row)}
         return found
+
+    def _is_secret(self, key: str, entry: bytes) -> bool:
+        label = label_of(unit_of(key), "value")
+        return self._is_secret_record(entry) or (names_a_secret(label) and self._is_secret_value(label, entry))
+
+    def _is_secret_value(self, label: str, entry: bytes) -> bool:
+        """Whether a record has a value that the record's own name says is a secret: a state has the key `api_key`."""
+        from pydantic_core import from_json  # it reads infinity, which JSON has not
+
+        row = decode_row(read_entry(self._repo, entry))
+        document: object = None if row.is_sealed else from_json(row.text())
+        value = cast("dict[str, object]", document).get("value") if isinstance(document, dict) else None
+        return value not in (None, "") and is_secret_under(label, value)
 
     def _records_of(self, root: ObjectId) -> ObjectId:
         tree = self._repo.tree(root)

@@ -25,6 +25,7 @@ from agent_kernel.records.trees import (
     encode_entry,
     is_counter,
     key_of,
+    label_of,
     name_of,
     read_entry,
     tree_of,
@@ -32,7 +33,7 @@ from agent_kernel.records.trees import (
 )
 from agent_kernel.text import MASK
 from agent_kernel.values import previews
-from agent_kernel.values.previews.redaction import is_secret_under
+from agent_kernel.values.previews.redaction import is_secret_under, names_a_secret
 
 if TYPE_CHECKING:
     from agent_kernel.repository import ObjectId, Repository, Tree, Writer
@@ -303,10 +304,12 @@ def _is_valid(unit: str, row: Row) -> bool:
 
 
 def _rows_of(name: str, clashes: list[_Clash]) -> list[tuple[str, str, str]]:
-    rows = [
-        (f"{name}{''.join(f'[{key!r}]' for key in way)}", _text(mine, name=way[-1]), _text(new, name=way[-1]))
-        for way, mine, new in clashes
-    ]
+    unit = key_of(name)
+    rows: list[tuple[str, str, str]] = []
+    for way, mine, new in clashes:
+        label = _label(unit, way)
+        place = "".join(f"[{key!r}]" for key in way)
+        rows.append((f"{name}{place}", _text(mine, name=label), _text(new, name=label)))
     if len(rows) > _MOST_CLASHES:
         rows = [*rows[:_MOST_CLASHES], (f"{name}[…]", f"{len(rows) - _MOST_CLASHES} more", "…")]
     return rows
@@ -321,12 +324,13 @@ def _brief(unit: str, row: Row | None) -> str:
     if unit.startswith(f"{LIST}\0"):
         many = cast("int", fields.get("start", 0)) + len(cast("list[object]", fields.get("items", [])))
         return f"{many:,} item{'' if many == 1 else 's'}"
-    return ", ".join(_briefs(fields, unit.partition("\0")[2]))
+    return ", ".join(_briefs(fields, unit))
 
 
-def _briefs(fields: Mapping[str, object], id: str) -> Iterator[str]:
+def _briefs(fields: Mapping[str, object], unit: str) -> Iterator[str]:
+    id = unit.partition("\0")[2]
     facts = [(name, value) for name, value in fields.items() if value not in (None, "", [], {}, id)]
-    yield from (f"{name} {_text(value, 24, name)}" for name, value in facts[:4])
+    yield from (f"{name} {_text(value, 24, label_of(unit, name))}" for name, value in facts[:4])
     if len(facts) > 4:
         yield f"{len(facts) - 4} more"
 
@@ -371,7 +375,7 @@ def _change_text(unit: str, old: Row | None, new: Row | None) -> str:
     if _is_whole(unit, old) or _is_whole(unit, new):
         return " → ".join(dict.fromkeys((_brief(unit, old), _brief(unit, new))))
     found = list(_find_differences(_fields(old), _fields(new), ()))
-    texts = [_field_text(*one) for one in found[:_MOST_CLASHES]]
+    texts = [_field_text(unit, *one) for one in found[:_MOST_CLASHES]]
     texts += [f"{len(found) - _MOST_CLASHES} more"] if len(found) > _MOST_CLASHES else []
     return ", ".join(texts) or (
         "stored again as it was" if old.expires_ns == new.expires_ns else "another time to live"
@@ -390,12 +394,18 @@ def _find_differences(old: Mapping[str, object], new: Mapping[str, object], way:
             yield (*way, key), was, now
 
 
-def _field_text(way: tuple[str, ...], old: object, new: object) -> str:
+def _label(unit: str, way: tuple[str, ...]) -> str:
+    """The name by which what lies there may be a secret: that of a state's key also for all that is in its value."""
+    label = label_of(unit, way[0])
+    return label if names_a_secret(label) else way[-1]
+
+
+def _field_text(unit: str, way: tuple[str, ...], old: object, new: object) -> str:
     name = ".".join(_text(key) for key in way)
     if new is _ABSENT:
         return f"without {name}"
     sides = [side for side in (old, new) if side is not _ABSENT]
-    return f"{name} {' → '.join(_text(side, name=way[-1]) or 'empty' for side in sides)}"
+    return f"{name} {' → '.join(_text(side, name=_label(unit, way)) or 'empty' for side in sides)}"
 
 
 def read_row(repo: Repository, commit: ObjectId | None, name: str) -> Row | None:
@@ -413,4 +423,4 @@ def field_texts(name: str, row: Row) -> list[tuple[str, str]]:
     unit = key_of(name)
     if _is_whole(unit, row):
         return [("", _brief(unit, row))]
-    return [(_text(key), _text(value, 400, key) or "empty") for key, value in _fields(row).items()]
+    return [(_text(key), _text(value, 400, label_of(unit, key)) or "empty") for key, value in _fields(row).items()]

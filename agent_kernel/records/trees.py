@@ -300,6 +300,15 @@ def name_of(unit: str) -> str:
     return f"{quote(collection, safe='')}:{quote(id, safe='/@#.-_~')}"
 
 
+def label_of(unit: str, field: str) -> str:
+    r"""The name of what a field holds: its own, or of a field `value`, as a state has one, the last part of the record's id.
+
+    >>> label_of("state\0ada/s/morning/api_key", "value"), label_of("Note\0a", "text")
+    ('api_key', 'text')
+    """
+    return unit.partition("\0")[2].rpartition("/")[2] if field == "value" else field
+
+
 def key_of(name: str) -> str:
     r"""The key of the record that a person names so, or of a list.
 

@@ -434,6 +434,25 @@ def test_records_that_hold_one_stay_at_home(tmp_path: Path) -> None:
         assert list(read.records(Login)) == ["plain"]
 
 
+def test_a_value_whose_key_in_a_state_names_a_secret_stays_at_home(tmp_path: Path) -> None:
+    """The key is the name of the record, and no text in it: `state.set("api_key", …)` went along, also from a past commit."""
+    import agent_kernel as ak
+
+    with ak.open(tmp_path / "store") as repo:
+        state = repo.state("ada", "morning")
+        state.set_many({"api_key": "amber-otter-61", "credentials": {"user": "ada"}, "city": "Paris", "max_tokens": 8})
+        state.delete("api_key")
+        repo.state("bob", "noon").set("password", "")  # none
+        with ak.Versioned(repo) as variables:
+            variables["x"] = 1
+            variables.commit("x")
+    bundle = bundle_of(tmp_path / "store", tmp_path / "b.agentnb")
+    assert holders(bundle, "amber-otter-61") == []
+    assert left_out(bundle) == {"state:ada/s/morning/api_key", "state:ada/s/morning/credentials"}
+    with closing(Repository.open(bundle, create=False)) as read:
+        assert read.state("ada", "morning").get_all() == {"city": "Paris", "max_tokens": 8}
+
+
 def test_a_record_that_looks_like_one_goes_along_by_its_name(tmp_path: Path) -> None:
     import agent_kernel as ak
 

@@ -182,6 +182,31 @@ def test_fields_are_masked_and_shortened(tmp_path: Path) -> None:
         assert changes.endswith("…, tags.b 2 → 3, tags.c 4")
 
 
+def test_a_value_is_masked_whose_key_in_a_state_names_a_secret(tmp_path: Path) -> None:
+    """A state's key is the name of its record: `value` was the name that was looked at."""
+    with ak.open(tmp_path / "store") as repo:
+        state = repo.state("ada", "morning")
+        state.set_many({"api_key": "amber-otter-61", "credentials": {"who": "amber-otter-62"}, "city": "Paris"})
+        state.set_many({"api_key": "amber-otter-63", "credentials": {"who": "amber-otter-64"}, "city": "Rome"})
+        record = "HEAD:state:ada/s/morning/api_key"
+        for words in (["diff", "HEAD~1", "HEAD"], ["show", "HEAD"], ["show", "HEAD~1"], ["show", record]):
+            assert "amber-otter" not in "\n".join(text_of(repo, *words))
+        assert "~ state:ada/s/morning/city: value Paris → Rome" in text_of(repo, "diff", "HEAD~1", "HEAD")
+
+
+def test_a_conflict_shows_no_secret_of_a_state(state: ak.Versioned) -> None:
+    values, session = state.session.repo.state("ada", "morning"), state.session
+    values.set("api_key", "amber-otter-60")
+    state.commit("first")
+    session.switch("idea", create=True)
+    values.set("api_key", "amber-otter-61")
+    session.switch("main")
+    values.set("api_key", "amber-otter-62")
+    with pytest.raises(ak.MergeConflictError) as caught:
+        session.merge("idea")
+    assert caught.value.conflicts == (("state:ada/s/morning/api_key['value']", "•••• masked", "•••• masked"),)
+
+
 def test_lists_are_counted_and_sealed_records_stay_sealed(tmp_path: Path) -> None:
     with ak.open(tmp_path / "store") as repo:
         talk = repo.list("talk", plane="branch")
