@@ -5,6 +5,7 @@ import __future__ as futures
 
 import ast
 import builtins
+import codecs
 import dis
 import io
 import linecache
@@ -42,6 +43,8 @@ from agent_kernel.session.tracking import HideList
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
     from agent_kernel.agents.arguments import Inputs
     from agent_kernel.repository import Author, Change, Entry, ObjectId, Outputs, Unsaved
     from agent_kernel.session import Session
@@ -359,6 +362,7 @@ class _Capture:
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
+        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")  # of bytes: a character may come in two parts
         self.before = WeakSet(thread for thread in threading.enumerate() if thread not in _of_captures)
 
     def end(self) -> None:
@@ -376,16 +380,20 @@ class _Router(io.TextIOBase):
         self.captures: dict[int, list[_Capture]] = {}
 
     def stream_here(self) -> Any:
+        here = self.capture_here()
+        return self.stream if here is None else here.stream
+
+    def capture_here(self) -> _Capture | None:
         thread_id = threading.get_ident()
         mine = self.captures.get(thread_id)
         if mine:
-            return mine[-1].stream
+            return mine[-1]
         for child, parent in pairwise(lineage(thread_id)):
             # Threads may have been followed for others before: what this one started then is not of what it captures now.
             theirs = [one for one in self.captures.get(parent.ident or 0, ()) if child not in one.before]
             if theirs:
-                return theirs[-1].stream
-        return self.stream
+                return theirs[-1]
+        return None
 
     def write(self, text: str) -> int:
         return int(self.stream_here().write(text) or len(text))
@@ -408,6 +416,44 @@ class _Router(io.TextIOBase):
     @property
     def encoding(self) -> str:  # type: ignore[override]  # the base class calls it an attribute
         return str(getattr(self.stream, "encoding", "utf-8"))
+
+    @property
+    def buffer(self) -> _RouterBuffer:
+        """As that of a terminal, for code that prints bytes."""
+        return _RouterBuffer(self)
+
+    def reconfigure(self, **options: object) -> None:
+        """Code for a terminal sets its encoding or buffering. What is captured is text, and has neither."""
+
+
+class _RouterBuffer(io.BufferedIOBase):
+    """Takes bytes in place of a stream's buffer. Whoever captures text reads them as UTF-8."""
+
+    def __init__(self, router: _Router) -> None:
+        self._router = router
+
+    def write(self, content: ReadableBuffer, /) -> int:
+        view = memoryview(content)
+        here = self._router.capture_here()
+        if here is not None:
+            here.stream.write(here.decoder.decode(view.cast("B")))
+        elif (under := getattr(self._router.stream, "buffer", None)) is not None:
+            under.write(view)
+        else:
+            self._router.stream.write(bytes(view).decode("utf-8", "replace"))
+        return view.nbytes
+
+    def flush(self) -> None:
+        self._router.flush()
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return False
+
+    def fileno(self) -> int:
+        return self._router.fileno()
 
 
 # Of each stream's routers none ever goes: `print` holds no reference to the stream that it prints to, and another

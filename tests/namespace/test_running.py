@@ -59,6 +59,21 @@ def test_output_that_code_leads_elsewhere_is_the_program_s_again_afterwards(ns: 
     assert ns.run("print('still')").output == "still\n"
 
 
+def test_bytes_that_code_prints_are_output_too(ns: Namespace) -> None:
+    ran = ns.run(
+        """
+import sys
+sys.stdout.reconfigure(line_buffering=True)
+print("text", flush=True)
+for part in (b"h\\xc3", b"\\xa9", b"llo ", bytearray(b"\\xff"), memoryview(b"!\\n")):
+    assert sys.stdout.buffer.write(part) == len(part)
+sys.stdout.buffer.flush()
+sys.stderr.buffer.write(b"error")
+"""
+    )
+    assert (ran.status, ran.output) == ("ok", "text\nhéllo \ufffd!\nerror")
+
+
 def test_what_stopped_the_code_is_none_of_its_traceback(ns: Namespace) -> None:
     for code, last in (
         ("import time\ntime.sleep(9)", "    time.sleep(9)"),
