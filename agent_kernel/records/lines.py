@@ -1003,6 +1003,9 @@ def settle(repo: Repository) -> None:
 # -- in the next commit of a session
 
 
+_NOT_KEPT: Final = object()
+
+
 class Pending(PastLine):
     """Records as the session has them: those of its HEAD, with what its next commit will change."""
 
@@ -1154,6 +1157,12 @@ class Pending(PastLine):
     def lies_beside(self) -> bool:
         """Whether something of it lies beside the branch."""
         return bool(self._kept_keys)
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether all of it lies beside the branch, where the next commit of the branch takes it in, whoever makes it."""
+        with self._lock:
+            return not self._waiting and all(self._kept.get(key, _NOT_KEPT) is row for key, row in self.rows.items())
 
     def history(self, key: str) -> Iterator[Version]:
         if key in self.rows:

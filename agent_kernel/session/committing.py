@@ -478,8 +478,13 @@ class Committing:
         if pending is None or not self.is_open or self._holder.pid != os.getpid():  # a fork leaves all to its parent
             return
         pending.flush()
-        if self._has_pending():
-            self._commit_pending()
+        try:
+            if self._has_pending():
+                self._commit_pending()
+        except StoreUnavailableError:
+            if not pending.is_stored:
+                raise
+            # The program closed the store before its session: nothing is lost, the next commit of the branch takes it in.
 
     def _commit_pending(self) -> Draft:
         with uninterrupted():

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import textwrap
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -578,6 +581,28 @@ def test_a_session_begins_with_what_was_stored_while_it_took_the_branch(
     state.commit("begin")
     assert (state.session.branch, sorted(repo.records(Step))) == ("main", ["first", "late"])
     state.close()
+
+
+def test_a_program_that_closes_the_store_before_its_session_ends_without_alarm(tmp_path: Path) -> None:
+    """As it ends, its session would commit them. They are stored without that, so "not stored" was wrong."""
+    code = f"""
+        import agent_kernel as ak
+
+        class Step(ak.Record):
+            number: int = 0
+            coalesce_s = 9.0
+
+        repo = ak.open({str(tmp_path / "store")!r})
+        variables = ak.Versioned(repo)
+        steps = repo.records(Step)
+        for number in range(3):
+            steps.put(Step(id="a", number=number))
+        repo.close()
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    with ak.open(tmp_path / "store") as repo:
+        assert repo.records(Step)["a"].number == 2
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
