@@ -28,7 +28,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -1242,14 +1242,21 @@ def line_of(repo: Repository, branch: str | None, author: Author) -> Line:
     """Where records of the plane `branch` lie: with a session of this process that is there, or else on the branch.
 
     Args:
-        branch: None: where the session of this process is, or else the branch of HEAD.
+        branch: None: where the session of this process is, or else the branch of HEAD. Of several sessions it is one that was
+            made of this repository, and of these the one whose code this thread runs (of an agent's step within a cell, the
+            agent's), or else the first.
 
     Raises:
         RefNotFoundError: the branch does not exist, or nobody names one and HEAD is not on one.
     """
-    for session in list(SESSIONS):
-        if session.is_open and _same_store(session.repo, repo) and branch in (None, session.branch):
-            return session.pending
+    found = [
+        session
+        for session in list(SESSIONS)
+        if session.is_open and _same_store(session.repo, repo) and branch in (None, session.branch)
+    ]
+    if found:
+        own = [session for session in found if session.repo is repo] or found
+        return max(own, key=attrgetter("runs_here_since")).pending  # of equal ones, the first
     if branch is None:
         head = repo.refs.head("")  # and not `repo.head`, which has commits take in what lies beside branches
         if head.branch is None and head.commit is None:

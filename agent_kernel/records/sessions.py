@@ -42,6 +42,11 @@ class LiveBranch(Protocol):
         ...
 
     @property
+    def runs_here_since(self) -> float:
+        """When the cell or step began that this thread runs for it, on `time.perf_counter`; 0.0: it runs none."""
+        ...
+
+    @property
     def commits_records(self) -> bool:
         """Whether `commit_records` commits: no cell is running, and nothing else is being committed."""
         ...
@@ -64,7 +69,8 @@ class LiveBranch(Protocol):
         """Commit them now: no commit will follow."""
 
 
-SESSIONS: Final[weakref.WeakSet[LiveBranch]] = weakref.WeakSet()
+# In the order in which they were made: of several that fit, all calls find the same one.
+SESSIONS: Final[weakref.WeakKeyDictionary[LiveBranch, None]] = weakref.WeakKeyDictionary()
 
 
 @atexit.register

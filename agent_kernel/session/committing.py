@@ -120,6 +120,7 @@ class Running(msgspec.Struct):
     run: str = ""
     step: int | None = None
     operations_before: int = 0  # operations before it
+    thread: int = 0  # that it runs on
 
 
 logger = logging.getLogger(__name__)
@@ -254,7 +255,7 @@ class Committing:
         self._found_names = bool(self.workspace.bindings.names(namespace))
         self._begun = False
         self._epoch: bytes | None = None  # the store's, as of which HEAD is known to be there
-        SESSIONS.add(self)
+        SESSIONS[self] = None
 
     def __repr__(self) -> str:
         """`<Session on main at 3f2a91c4, lmdb:///…>`"""
@@ -428,6 +429,12 @@ class Committing:
                 )
 
     @property
+    def runs_here_since(self) -> float:
+        """When the cell or step began that this thread runs, on `time.perf_counter`; 0.0: it runs none."""
+        running = self._cell
+        return running.began if running is not None and running.thread == threading.get_ident() else 0.0
+
+    @property
     def commits_records(self) -> bool:
         """Whether `commit_records` commits, and leaves nothing to the next commit."""
         return not self._leaves_records_to_cell and threading.get_ident() not in self._committing
@@ -572,6 +579,7 @@ class Committing:
         self.workspace.living.cell = f"cell [{number}]" if number is not None else "the cell that made it"
         self._cell = Running(source, cell_id, number, author or self.author, time.perf_counter(), outside)
         self._cell.operations_before = len(self._operations.done)
+        self._cell.thread = threading.get_ident()
         self.workspace.begin()
         return found
 
