@@ -124,7 +124,7 @@ class Agent:
     ) -> None:
         if not isinstance(cast("object", name), str):
             raise TypeError(f"an agent's name is text, not {name!r}")
-        check_ref_name(name)
+        check_ref_name(name, "an agent and its branches")
         if not isinstance(cast("object", limits), Limits | None):
             raise TypeError(f"limits= takes ak.Limits(…), not {limits!r}")
         if approve and approve not in MODES:
@@ -270,6 +270,8 @@ class Agent:
 
         def give(function: Any) -> Any:
             may_change(self)
+            if not callable(function):
+                raise TypeError(f"an agent is given a function, not {function!r}")
             named = name or _name_of(function)
             if not isinstance(function, Task):
                 with rights.changing():

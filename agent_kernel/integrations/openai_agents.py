@@ -187,7 +187,15 @@ class AgentKernelSession(SessionABC):
 
 
 def _name_of(session_id: str) -> str:
-    """The name of the list. One that is too long for a key, or that no key holds, is replaced by its digest."""
+    """The name of the list. One that is too long for a key, or that no key holds, is replaced by its digest.
+
+    Raises:
+        TypeError: it is no text. ValueError: it is empty.
+    """
+    if not isinstance(session_id, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # who calls may not check types
+        raise TypeError(f"the id of a session is text, and comes before the repository, not {session_id!r}")
+    if not session_id:
+        raise ValueError("the id of a session is not empty")
     raw = session_id.encode("utf-8", "surrogatepass")
     is_plain = session_id.isprintable() and len(raw) <= _MOST_NAME
     return "openai-agents " + (session_id if is_plain else f"#{blake3(raw).hexdigest()}")

@@ -60,7 +60,7 @@ def _is_text(value: str) -> bool:
 
 
 def as_document(value: object) -> object:
-    """The value, where JSON holds it; else what comes nearest: tuples as lists, models as dicts, anything else as its text."""
+    """The value, where JSON holds it; else what comes nearest: tuples as lists, models as dicts, anything else in it as its text."""
     if is_plain(value):
         return value
     try:
@@ -73,9 +73,7 @@ def as_document(value: object) -> object:
 
 def _as_builtins(value: object) -> object:
     dump: Callable[..., object] | None = getattr(value, "model_dump", None)  # of a pydantic model
-    if dump is None or isinstance(value, type):
-        raise NotImplementedError
-    return dump(mode="json")
+    return _text_of(value) if dump is None or isinstance(value, type) else dump(mode="json")
 
 
 def _text_of(value: object) -> str:

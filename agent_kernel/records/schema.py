@@ -142,6 +142,16 @@ class Record(BaseModel):
     is_final: ClassVar[bool] = False
     is_growing: ClassVar[bool] = False
 
+    @classmethod
+    def __pydantic_init_subclass__(cls, **options: Any) -> None:
+        super().__pydantic_init_subclass__(**options)
+        settings = sorted(Record.__class_vars__ & cls.model_fields.keys())
+        if settings:
+            raise TypeError(
+                f"{settings[0]} of {cls.__name__} would be a field of each record, and says how they are kept: write "
+                f"{settings[0]} = … without a type"
+            )
+
     def _repr_html_(self) -> str:
         """A table of its fields, in a notebook."""
         from agent_kernel.records.tables import as_rows
@@ -807,12 +817,12 @@ def require_plane(plane: object) -> None:
     require_choice(plane, "a plane", ("branch", "store"))
 
 
-def require_validator(validate: object) -> None:
+def require_validator(validate: object, what: str = "a validator") -> None:
     """Raise TypeError for what cannot be called with one value, or would have to be awaited."""
     if not callable(validate):
-        raise TypeError(f"a validator is a function, not {shown(validate)}")
+        raise TypeError(f"{what} is a function, not {shown(validate)}")
     require_plain_function(validate, "validation")
-    require_takes(validate, "a validator", 1)
+    require_takes(validate, what, 1)
 
 
 def require_valid(collection: str, id: str, validate: Validator, value: object) -> None:

@@ -138,8 +138,10 @@ class Rules:
                 if action not in _ACTIONS:
                     raise ValueError(f"allow is for read and write, not {shown(action)}")
                 texts(patterns, f"allow[{action!r}]")
-        for function in (*self.validators.values(), *self.sanitisers.values()):
+        for function in self.validators.values():
             require_validator(function)
+        for function in self.sanitisers.values():
+            require_validator(function, "a sanitiser")
         if self.secret_keys is not None:
             texts(self.secret_keys, "secret_keys")
         for pattern, table in self.transitions.items():
@@ -502,7 +504,8 @@ class State:
     def update(self, key: str, change: Mapping[str, Any] | Callable[[Any], Any]) -> Any:
         """Merge a mapping into the one that is there (or begin one), or set what a function makes of the value; the new value.
 
-        The function is called again where somebody else changed the value meanwhile. The value is gone when it would have been.
+        A function gets the value, and changes it or returns another one. It is called again where somebody else changed the value
+        meanwhile. The value is gone when it would have been.
 
         Raises:
             InvalidRecordError: `change` is neither, or the value is no mapping. Otherwise what `set` raises.
@@ -515,7 +518,9 @@ class State:
             found: _Entry | None = self._entries.get(self.place + key)
             before = None if found is None else found.value
             if callable(change):
-                after = call_with(change, "an update", before)
+                given = copy.deepcopy(before)
+                after = call_with(change, "an update", given)
+                after = given if after is None else after
             elif before is None or isinstance(before, dict):
                 after = {**(before or {}), **change}
             else:
@@ -882,9 +887,11 @@ class State:
         def refuse(reason: str) -> InvalidRecordError:
             return InvalidRecordError("state backup", self.session, reason)
 
+        if not isinstance(backup, str | bytes):  # pyright: ignore[reportUnnecessaryIsInstance]  # who calls may not check types
+            raise refuse(f"a backup is the text that `backup` gave, not {shown(backup)}")
         try:
             read = msgspec.json.decode(backup, type=_Backup)
-        except (msgspec.DecodeError, TypeError, UnicodeError) as error:
+        except (msgspec.DecodeError, UnicodeError) as error:
             raise refuse(str(error)) from error
         if read.format > _FORMAT:
             raise refuse(f"it has format {read.format}, and this program knows {_FORMAT}")

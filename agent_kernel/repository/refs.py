@@ -516,15 +516,15 @@ _UNSEEN: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _TURNING: Final = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
-def check_ref_name(name: str) -> str:
-    """Return the name if it can name a branch or a tag.
+def check_ref_name(name: str, what: str = "a branch or tag") -> str:
+    """Return the name if it can name a branch or a tag, or `what` gives its name to some.
 
     Raises:
         InvalidRefNameError: git would refuse it, it is longer than 200 bytes, or it holds control characters.
     """
     reason = _objection(name)
     if reason:
-        raise InvalidRefNameError(name, reason)
+        raise InvalidRefNameError(name, reason, what)
     return name
 
 

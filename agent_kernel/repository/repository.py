@@ -150,7 +150,7 @@ class Repository:
         return branch_meant(self, revision_text(rev), session)
 
     def _id_of(self, rev: str | ObjectId) -> ObjectId:
-        return self.resolve(rev) if isinstance(rev, str) else rev
+        return rev if isinstance(rev, bytes) else self.resolve(rev)
 
     # Refs
 

@@ -115,7 +115,9 @@ class Versioned(Live):
         return f"<Versioned on {self.session.branch or 'no branch'}: {', '.join(self) or 'empty'}>"
 
     def commit(self, message: str = "") -> Report:
-        """Save what changed since the last commit, however it changed."""
+        """Save what changed since the last commit, however it changed. Raises: TypeError: the message is no text."""
+        if not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # who calls may not check types
+            raise TypeError(f"a message is text, not {message!r}")
         return report_for_programs(self.session.commit(message, full=True))
 
     def checkout(self, rev: str | ObjectId | None = None, *, partial: bool = False) -> Report:

@@ -643,3 +643,10 @@ def test_a_worker_that_takes_something_else_takes_no_task(memory: ak.Repository)
         ):
             act()
     assert queue.counts().pending == 1
+
+
+def test_of_a_result_only_what_json_does_not_hold_becomes_text(memory: ak.Repository) -> None:
+    queue = memory.queue("web")
+    queue.push("A")
+    done = queue.done(claimed(queue), {"rows": 344, "kept": [1, {2}], "frame": Counter})
+    assert done.result == {"rows": 344, "kept": [1, [2]], "frame": "<class 'collections.Counter'>"}

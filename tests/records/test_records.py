@@ -1134,3 +1134,20 @@ def test_a_function_that_takes_something_else_is_said_and_nothing_changes(memory
     with pytest.raises(TypeError, match=r"^can only concatenate str"):  # what the function itself raises stays as it is
         notes.update("a", lambda note: note.text + 5)  # type: ignore[operator]
     assert notes.version("a") == 1
+
+
+def test_a_setting_with_a_type_is_refused_as_it_would_be_a_field() -> None:
+    """The transitions of such a model held for nothing, and were stored with each record."""
+    annotations = {"status": str, "transitions": dict}
+    body = {"__module__": __name__, "__annotations__": annotations, "status": "new", "transitions": {"new": ["done"]}}
+    with (
+        pytest.warns(UserWarning, match='"transitions"'),  # pydantic's own
+        pytest.raises(TypeError, match=r"^transitions of Ticket would be a field of each record"),
+    ):
+        type(ak.Record)("Ticket", (ak.Record,), body)
+
+    class Plain(BaseModel):  # not a Record: it may have a field of any name
+        id: str
+        plane: str = "left"
+
+    assert Plain(id="a").plane == "left"

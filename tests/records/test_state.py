@@ -1380,3 +1380,22 @@ def test_who_changes_a_rule_that_was_given_changes_no_state(memory: ak.Repositor
     allow["write"] = ["*"]
     with pytest.raises(ak.RecordAccessError):
         state.set("a", 1)
+
+
+def test_a_function_may_change_the_value_that_an_update_gives_it(memory: ak.Repository) -> None:
+    """What `append` returns, None, became the value."""
+    state = memory.state("ada", "cart")
+    state.set("cart", ["tea"])
+    assert state.update("cart", lambda cart: cart.append("milk")) == ["tea", "milk"]
+    assert state.get("cart") == ["tea", "milk"]
+    assert state.update("cart", lambda cart: cart[:1]) == ["tea"]
+    with pytest.raises(ZeroDivisionError):
+        state.update("cart", lambda cart: cart.clear() or 1 / 0)
+    assert state.get("cart") == ["tea"]
+
+
+def test_a_sanitiser_and_a_backup_of_the_wrong_kind_are_named_so(memory: ak.Repository) -> None:
+    with pytest.raises(TypeError, match=r"^a sanitiser is a function, not 5$"):
+        memory.state("ada", sanitisers={"a": 5})  # type: ignore[dict-item]  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ak.InvalidRecordError, match=r"a backup is the text that `backup` gave, not \{\}$"):
+        memory.state("ada").restore({})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

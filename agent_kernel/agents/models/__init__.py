@@ -184,6 +184,8 @@ class FunctionModel:
     is_free = True  # as far as this package knows; a function that pays says so in `Turn.usage`
 
     def __init__(self, function: Callable[[Request], Scripted], name: str = "function") -> None:
+        if not callable(function):
+            raise TypeError(f"a FunctionModel takes a function, not {function!r}")
         self._function = function
         self.name = name
 
@@ -210,6 +212,9 @@ class ScriptedModel:
     def __init__(self, turns: Sequence[Scripted], name: str = "script") -> None:
         if isinstance(turns, str):
             raise TypeError(f"a script is a list of answers: [{turns!r}]")
+        for turn in turns:
+            if not isinstance(turn, str | Turn):  # pyright: ignore[reportUnnecessaryIsInstance]  # who calls may not check types
+                raise TypeError(f"an answer of a script is code or a Turn, not {turn!r}")
         self.turns = tuple(Turn(turn) if isinstance(turn, str) else turn for turn in turns)
         self.name = f"scripted:{name}"
 
