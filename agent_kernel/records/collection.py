@@ -53,6 +53,7 @@ from agent_kernel.records.lines import (
     Edit,
     Line,
     PastLine,
+    Pending,
     StoreLine,
     last_deleted_version,
     line_of,
@@ -534,7 +535,7 @@ class Records(Mapping[str, M]):
     def _last_version(self, edit: Edit, key: str) -> int:
         """The largest version that an old `expect` of a record may have which is not there."""
         line = self.line()
-        version = line.last_version(key) if isinstance(line, StoreLine) else 0
+        version = line.last_version(key) if isinstance(line, StoreLine | Pending) else 0
         if self._counts_deleted(keeps_past=self.schema.keeps_past):
             version = max(version, last_deleted_version(edit, self.schema.collection))
         return version
@@ -616,8 +617,10 @@ class Records(Mapping[str, M]):
             self._require_no_other_fields(key, before)
         elif (raw := edit.seen.get(key)) is not None:  # it was deleted in the same transaction
             before = decode_row(raw)
+        line = self.line()
+        last = self._last_version(edit, key) if before is None else before.version
         return Row(
-            version=1 + (self._last_version(edit, key) if before is None else before.version),
+            version=1 + max(last, line.last_version(key) if isinstance(line, Pending) else 0),
             time_ns=max(time.time_ns(), before.time_ns + 1 if before is not None else 0),
             actor=self._author.name,
             expires_ns=expires_ns,

@@ -46,12 +46,15 @@ from agent_kernel.errors import (
 )
 from agent_kernel.records.sessions import SESSIONS, LiveBranch
 from agent_kernel.records.trees import (
+    LIST,
+    LIST_PART,
     RecordTree,
     Row,
     Version,
     decode_row,
     entries_of,
     history_from,
+    is_counter,
     read_entry,
     tree_of,
 )
@@ -1021,6 +1024,24 @@ class Pending(PastLine):
         self._kept_keys: tuple[bytes, ...] = ()
         self._packers: weakref.WeakSet[Packer] = weakref.WeakSet()
         self._said, self._others = "", 0  # the first change that is pending, and how many others there are
+        self._versions_left: dict[str, int] = {}  # of records that an undo or a rollback took back
+
+    def note_left(self, left: ObjectId | None, now: ObjectId | None) -> None:
+        """HEAD went back, as an undo does: of the records that this changed, the next change has a larger version than any of then.
+
+        An `expect` of what was taken back would fit what somebody else changed since. Of a list it is the length, and no version.
+
+        Raises:
+            DamagedObjectError: what is left cannot be read.
+        """
+        for key, was, _ in tree_of(self.repo, left).diff_rows(tree_of(self.repo, now)):
+            if was is not None and not is_counter(key) and not key.startswith((f"{LIST}\0", f"{LIST_PART}\0")):
+                version = decode_row(read_entry(self.repo, was)).version
+                self._versions_left[key] = max(version, self.last_version(key))
+
+    def last_version(self, key: str) -> int:
+        """The largest version of a record that was taken back in this session; 0: none was."""
+        return self._versions_left.get(key, 0)
 
     def _live_branch(self) -> LiveBranch:
         session = self._session()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import time
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,14 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
-from agent_kernel.errors import LoadError, MergeConflictError, NameNotFoundError, NothingToUndoError, RefNotFoundError
+from agent_kernel.errors import (
+    DamagedObjectError,
+    LoadError,
+    MergeConflictError,
+    NameNotFoundError,
+    NothingToUndoError,
+    RefNotFoundError,
+)
 from agent_kernel.quiet import uninterrupted
 from agent_kernel.repository import NO_CHAT, Change, Commit, Head, ObjectId, Tree, Unsaved, hex_of, short
 from agent_kernel.repository.commits import revision_text
@@ -44,6 +52,8 @@ if TYPE_CHECKING:
     from agent_kernel.repository import ForgetReport, PruneReport, Retention, Writer
     from agent_kernel.session.merge import Choices, Resolver
     from agent_kernel.session.operations import RememberedRun
+
+logger = logging.getLogger(__name__)
 
 Only: TypeAlias = Literal["", "vars", "chat"]  # of what goes back, this alone
 _NONE: Final[Mapping[str, str]] = {}
@@ -722,10 +732,12 @@ class Session(Committing):
             draft.chat = NO_CHAT
         if target is not None and not keep_random and not note:
             draft.random = self.repo.commit_at(target).random
+        left = self.head
         with self._taking_on(loaded):
             report = self._record(self.repo.writer(), tree, draft, began, absent_names)
             self._operations = then or self._operations
             generators()
+        self._note_versions_left(left)
         notes = (*report.notes, *self._checkout_notes(saved, loaded), *filter(None, [note]))
         return Report(
             report.commit,
@@ -738,6 +750,15 @@ class Session(Committing):
             records=report.records,
             more_records=report.more_records,
         )
+
+    def _note_versions_left(self, left: ObjectId | None) -> None:
+        """Let no version of a record come again that was taken back. HEAD has moved: what cannot be read any more changes nothing."""
+        pending = self._recorder.pending
+        if pending is not None:
+            try:
+                pending.note_left(left, self.head)
+            except DamagedObjectError as error:
+                logger.warning("an expect of a record that was taken back may fit later: %s", error)
 
     def _restore_chat(self, target: ObjectId | None, draft: Draft) -> Report:
         """Make a new commit with the present tree, in which agents know what they knew at an older one."""

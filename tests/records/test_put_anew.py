@@ -85,6 +85,34 @@ def test_versions_go_on_after_a_time_to_live(items: Kept, monkeypatch: pytest.Mo
     assert items.version("a") > seen
 
 
+@pytest.mark.parametrize("way", ["undo", "rollback", "undo of a new one", "rollback in a later session"])
+def test_an_old_version_never_fits_what_was_changed_after_an_undo(repo: ak.Repository, way: str) -> None:
+    """The record is at an older version again, and the next change had the version that was taken back."""
+    items, variables = repo.records(Item), ak.Versioned(repo)
+    repo.records(Item).put(Item(id="other"))
+    variables.commit("begin")
+    if way != "undo of a new one":
+        items.put(Item(id="a", number=1))
+        variables.commit("first")
+    items.put(Item(id="a", number=2))
+    variables.commit("second")
+    seen = items.version("a")
+    if "later" in way:
+        variables.close()
+        variables = ak.Versioned(repo)
+        assert items["a"].number == 2
+    _ = variables.undo() if "undo" in way else variables.rollback("HEAD~1")
+    items.put(Item(id="a", number=3))
+    with pytest.raises(ak.StaleRecordError):
+        items.put(Item(id="a", number=4), expect=seen)
+    assert items["a"].number == 3
+    items.put(Item(id="a", number=4), expect=items.version("a"))
+    variables.commit("third")
+    items.update("other", number=1)
+    assert items.version("other") == 2  # nobody took that back
+    variables.close()
+
+
 def test_what_is_known_of_deleted_records_is_no_record(items: Kept) -> None:
     for id in "abc":
         items.put(make(items, id))
