@@ -241,7 +241,7 @@ class Records(Mapping[str, M]):
             order: a field, with `-` before it from the largest down, or a function as for `sorted`; by default the ids. None is
                 smaller than any value.
             limit: how many at most.
-            user: only theirs.
+            user: only theirs, and everybody's: those that were put without a user.
 
         Raises:
             TypeError: the pattern is no text, values of the field have no order, `where` is neither a mapping nor a function, or

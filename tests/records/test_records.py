@@ -1144,7 +1144,8 @@ def test_a_setting_with_a_type_is_refused_as_it_would_be_a_field() -> None:
         pytest.warns(UserWarning, match='"transitions"'),  # pydantic's own
         pytest.raises(TypeError, match=r"^transitions of Ticket would be a field of each record"),
     ):
-        type(ak.Record)("Ticket", (ak.Record,), body)
+        make: Any = type(ak.Record)
+        make("Ticket", (ak.Record,), body)
 
     class Plain(BaseModel):  # not a Record: it may have a field of any name
         id: str
