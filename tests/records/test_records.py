@@ -1140,11 +1140,11 @@ def test_a_setting_with_a_type_is_refused_as_it_would_be_a_field() -> None:
     """The transitions of such a model held for nothing, and were stored with each record."""
     annotations = {"status": str, "transitions": dict}
     body = {"__module__": __name__, "__annotations__": annotations, "status": "new", "transitions": {"new": ["done"]}}
+    make: Any = type(ak.Record)
     with (
         pytest.warns(UserWarning, match='"transitions"'),  # pydantic's own
         pytest.raises(TypeError, match=r"^transitions of Ticket would be a field of each record"),
     ):
-        make: Any = type(ak.Record)
         make("Ticket", (ak.Record,), body)
 
     class Plain(BaseModel):  # not a Record: it may have a field of any name
