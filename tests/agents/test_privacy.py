@@ -633,8 +633,7 @@ def test_what_a_step_shows_is_withheld_where_a_hidden_value_is_too_large_to_be_k
         hide=("rows",),
     )  # fmt: skip
     for text in (told, events):
-        assert "2999" not in text
-        assert "2998" not in text
+        assert not re.search(r"(?<![0-9a-f])299[89](?![0-9a-f])", text)  # ids of commits may hold these digits
         assert "withheld: a hidden variable is too large" in text
     assert "~ x: str" in told
 
