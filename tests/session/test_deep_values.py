@@ -88,7 +88,7 @@ def test_deep_values_come_back_in_a_new_process(tmp_path: Path) -> None:
 
 def test_lists_that_lead_back_and_forth_are_named_where_they_are_too_deep() -> None:
     with Notebook() as nb:
-        cell = "first = row = [0, None, None]\nfor i in range(5_000):\n    row[1] = [i, None, row]\n    row = row[1]\ndel row, i"
+        cell = "first = row = [0, None, None]\nfor i in range(50_000):\n    row[1] = [i, None, row]\n    row = row[1]\ndel row, i"
         made = nb.run(cell)
         assert [(found.name, found.reason) for found in made.unsaved] == [
             ("first", "it is nested too deeply to be saved")
