@@ -1056,9 +1056,18 @@ def _find_texts(code: types.CodeType) -> list[object]:
 
 def _is_compiled(kind: type) -> bool:
     """Whether objects of a class have state of compiled code, by the class itself or by one that it derives from."""
-    # Where a class of Python has a dict, its place is counted from the end, or the interpreter keeps it.
-    in_c = (base for base in bases_of(kind) if not (base.__flags__ & _HEAP and base.__dictoffset__ < 0))
+    in_c = (base for base in bases_of(kind) if not _has_dict_of_python(base))
     return any(base is not object and "__slots__" not in class_dict(base) for base in in_c)
+
+
+def _has_dict_of_python(kind: type) -> bool:
+    """Whether a class is one of Python, with a dict: its place is counted from the end, or the interpreter keeps it.
+
+    Since Python 3.13 it keeps those of compiled classes too, which have compiled methods.
+    """
+    if not kind.__flags__ & _HEAP or kind.__dictoffset__ >= 0:
+        return False
+    return not any(type(held) is types.MethodDescriptorType for held in class_dict(kind).values())
 
 
 def _could_hold(kind: type) -> bool:
