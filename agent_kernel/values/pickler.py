@@ -142,7 +142,8 @@ class Pickler(pickle.Pickler):
         self.derived: set[int] = set()  # ids of mappings that are filled again, and are saved empty
         self.known_of_types: dict[tuple[object, ...], Any] = {}  # what reducers found out, as long as this dump lasts
         self.marker: nans.Marker | None = None  # where NaNs are met: says which they are
-        self._sum_of_own = sum(map(id, gc.get_referents(self)))  # before the memo holds anything
+        own = gc.get_referents(self)  # before the memo holds anything
+        self._count_of_own, self._sum_of_own = len(own), sum(map(id, own))
 
     def dump(self, value: object, /) -> None:
         try:
@@ -173,16 +174,20 @@ class Pickler(pickle.Pickler):
     def mark_nans(self, marker: nans.Marker) -> None:
         """Write of each NaN which it is, from the next value on."""
         self.marker = marker
+        before = self.list_saved()
         setattr(self, "persistent_id", marker.mark)  # noqa: B010 - to type checkers it is a method, and pickle takes any function
+        after = self.list_saved()  # the function too, which is no part of what was saved
+        self._count_of_own += len(after) - len(before)
+        self._sum_of_own += sum(ids_of(after)) - sum(ids_of(before))
 
     def mark(self) -> Mark:
         """Where the dump is now, to come back to."""
         sets = {name: getattr(self, name).copy() for name in _GROWING}
-        return Mark(self.sink.tell(), len(self.list_saved()), sets)
+        return Mark(self.sink.tell(), len(self.list_saved()) - self._count_of_own, sets)
 
     def rewind(self, mark: Mark) -> None:
         """Come back to a mark, as if nothing had been dumped since: in a tenth of the time that all before it took."""
-        added = len(self.list_saved()) - mark.saved
+        added = len(self.list_saved()) - self._count_of_own - mark.saved
         memo: Any = self.memo.copy()
         size = len(memo) - added
         self.memo = {item: place for item, place in memo.items() if place[0] < size}
@@ -935,7 +940,7 @@ def _dump(
         write_phases(pickler, phases, named)
         return pickler, dump.streams[0]
 
-    return write_with_nans(write, namespace, expects_marks=packs)  # figures have some, and few objects for their size
+    return write_with_nans(write, namespace)
 
 
 def write_with_nans(
