@@ -62,6 +62,8 @@ class Memory:
         count_tokens: how many tokens a text has, 0 or more; by default a quarter of its characters.
         summarise: is called with the summary so far and the messages that no longer fit, and returns the new summary. Without it
             the oldest messages are just not sent any more. What it raises goes to the log: then the oldest are not sent either.
+        commit_each: with True each message is a commit of its own, where no session holds the branch. Otherwise it is as durable, and
+            goes into the next commit: see `Repository.list`.
 
     >>> import agent_kernel as ak
     >>> memory = ak.open("memory:").state("ada").memory(10, count_tokens=lambda text: len(text.split()))
@@ -81,7 +83,7 @@ class Memory:
         name: str = "memory",
         count_tokens: Callable[[str], int] | None = None,
         summarise: Callable[[str, list[Message]], str] | None = None,
-        commit_each: bool = True,
+        commit_each: bool = False,
     ) -> None:
         self.max_tokens = not_negative(max_tokens, "max_tokens")
         if count_tokens is not None:

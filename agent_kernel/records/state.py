@@ -341,7 +341,7 @@ class State:
     # -- as a dict
 
     def __getitem__(self, key: str) -> Any:
-        """The value as a copy of its own. Raises: RecordNotFoundError (a KeyError): there is none. Otherwise as `get`."""
+        """The value as a copy of its own. Raises: RecordNotFoundError (a KeyError): nothing has this key. Otherwise as `get`."""
         found = self.get(key, _ABSENT)
         if found is _ABSENT:
             raise self._not_found(key)
@@ -352,7 +352,7 @@ class State:
         self.set(key, value)
 
     def __delitem__(self, key: str) -> None:
-        """Delete a value. Raises: RecordNotFoundError (a KeyError): there is none. Otherwise as `delete`."""
+        """Delete a value. Raises: RecordNotFoundError (a KeyError): nothing has this key. Otherwise as `delete`."""
         if not self.delete(key):
             raise self._not_found(key)
 
@@ -1049,7 +1049,7 @@ class State:
         name: str = "memory",
         count_tokens: Callable[[str], int] | None = None,
         summarise: Callable[[str, list[dict[str, Any]]], str] | None = None,
-        commit_each: bool = True,
+        commit_each: bool = False,
     ) -> Memory:
         """The conversation, of which a model is sent no more than so many tokens. See `Memory`. Raises: as `events`."""
         from agent_kernel.records.memory import Memory

@@ -59,6 +59,7 @@ def run(bench: Bench) -> Table:
     )
     for plane, parts, commit_each, name in ways:
         table.rows.append(_row(name, _list_grown(bench, plane, turns, parts, commit_each=commit_each)))
+    table.rows.append(_row("the memory of a state, question and answer one by one", _grown_by(bench, turns, _memory)))
     if importlib.util.find_spec("agents") is not None:
         table.rows.append(_row("OpenAI Agents SDK, question and answer one by one", _grown_by(bench, turns, _openai)))
     else:
@@ -207,6 +208,17 @@ def _grown_by(bench: Bench, turns: int, begin: _Way) -> _Grown:
     finally:
         close()
         shutil.rmtree(work)
+
+
+def _memory(place: Any) -> tuple[Callable[[str], object], Callable[[], object]]:
+    repo = Repository.open(place)
+    memory = repo.state("ada", "talk").memory(1_000)
+
+    def add(text: str) -> None:
+        memory.add("user", text[: _TURN_BYTES // 2])
+        memory.add("assistant", text[_TURN_BYTES // 2 :])
+
+    return add, repo.close
 
 
 def _openai(place: Any) -> tuple[Callable[[str], object], Callable[[], object]]:

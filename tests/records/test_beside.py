@@ -92,7 +92,7 @@ def test_a_list_that_needs_no_commit_for_each_change_is_as_durable_and_goes_into
 def test_messages_that_need_no_commit_each_go_into_the_next_one_of_their_state(repo: ak.Repository) -> None:
     state = repo.state("ada", "morning")
     state.set("city", "London")
-    memory, events = state.memory(8, commit_each=False), state.events(commit_each=False)
+    memory, events = state.memory(8), state.events(commit_each=False)
     before = commits(repo)
     for number in range(5):
         memory.add("user", f"message {number}, which does not fit")
@@ -103,6 +103,11 @@ def test_messages_that_need_no_commit_each_go_into_the_next_one_of_their_state(r
     memory.clear()
     assert (commits(repo), len(memory)) == (before + 1, 0)
     assert [len(state.at(ref).events("memory")) for ref in ("HEAD", "HEAD~1", "HEAD~2")] == [0, 5, 0]
+    before = commits(repo)
+    each = state.memory(8, commit_each=True)
+    each.add("user", "hello")
+    each.add("user", "again")
+    assert commits(repo) == before + 2
     assert repo.verify().is_sound
 
 
