@@ -251,7 +251,7 @@ def reachable_commits(view: View, tips: Iterable[ObjectId], but: Container[Objec
 
 
 def _undone(order: Sequence[Record], tips: Iterable[ObjectId]) -> frozenset[str]:
-    """The runs that were taken back, as far back as there are any; mostly there is none, and then it is not looked for."""
+    """The runs that were taken back. Most histories have none: then nothing is looked for."""
     oldest = next((at for at in range(len(order) - 1, -1, -1) if order[at].run), -1)
     if not any(record.goes_on is not record.parents for record in order[: oldest + 1]):
         return frozenset()

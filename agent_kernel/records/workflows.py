@@ -476,7 +476,7 @@ class Workflows:
 
 
 def _id_of(id: object) -> str:
-    """The id of a workflow. Raises: InvalidRecordError: it is none."""
+    """The id of a workflow. Raises: InvalidRecordError: it is no text."""
     if not isinstance(id, str):
         raise InvalidRecordError(Workflow.collection, shown(id), "an id is text")
     return id

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from agent_kernel.session import Report
 from tests.support.notebooks import Notebook, names_changed
 
 # How it is made, a cell that uses it, and what the use changed: None where nothing tells.
@@ -82,14 +83,7 @@ def test_a_generator_of_the_operating_system_is_saved_as_one() -> None:
 def test_a_change_in_a_container_of_what_cannot_be_saved_is_named(make: str, use: str, look: str) -> None:
     with Notebook() as nb:
         first = nb.run(make)
-        assert [one.name for one in first.unsaved] == ["x"]
-        assert not nb.run("x").changed
-        used = nb.run(use)
-        assert names_changed(used) == {one.name for one in used.unsaved} == {"x"}
-        now = nb.look(look)
-        notes = nb.checkout(first).notes
-        assert nb.look(look) == now
-        assert [note for note in notes if note.startswith("x (") and "stays as it is now" in note]
+        _require_named(nb, first, use, look)
 
 
 @pytest.mark.parametrize(
@@ -105,14 +99,7 @@ def test_memory_that_processes_share_is_named_and_stays_as_it_is(make: str, use:
         nb.run("from multiprocessing import shared_memory as memory")
         first = nb.run(make)
         try:
-            assert [one.name for one in first.unsaved] == ["x"]
-            assert not nb.run("x").changed
-            used = nb.run(use)
-            assert names_changed(used) == {one.name for one in used.unsaved} == {"x"}
-            now = nb.look(look)
-            notes = nb.checkout(first).notes
-            assert nb.look(look) == now
-            assert [note for note in notes if note.startswith("x (") and "stays as it is now" in note]
+            _require_named(nb, first, use, look)
         finally:
             nb.execute("x = x[0] if type(x) is list else getattr(x, 'shm', x)\nx.close()\nx.unlink()")
 
@@ -130,3 +117,15 @@ def test_an_array_over_memory_that_processes_share_is_told_to_part_from_it() -> 
             assert any("no longer share objects" in note and "a" in note and "x" in note for note in notes), notes
         finally:
             nb.execute("del a\nimport gc; gc.collect()\nx.close(); x.unlink()")
+
+
+def _require_named(nb: Notebook, first: Report, use: str, look: str) -> None:
+    """A change of `x`, which cannot be saved, is named by its commit, and stays after a checkout of the first one."""
+    assert [one.name for one in first.unsaved] == ["x"]
+    assert not nb.run("x").changed
+    used = nb.run(use)
+    assert names_changed(used) == {one.name for one in used.unsaved} == {"x"}
+    now = nb.look(look)
+    notes = nb.checkout(first).notes
+    assert nb.look(look) == now
+    assert [note for note in notes if note.startswith("x (") and "stays as it is now" in note]
