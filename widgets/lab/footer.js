@@ -6,7 +6,7 @@
  */
 
 import { pinned } from "../history/pin.js";
-import { el, fill, setAll } from "../shared/dom.js";
+import { append, become, el, setAll } from "../shared/dom.js";
 import { RUN } from "../history/detail-top.js";
 import { canGoOn } from "../history/row.js";
 import { SIGNS, bytes, count, money, plural, took } from "../shared/format.js";
@@ -40,6 +40,7 @@ export function footerLine(Widget, notebooks, showSide) {
       super();
       this.addClass("ak-under");
       keepKeys(this.node);
+      this.node.addEventListener("click", ({ target }) => this.#pressed(target));
       /** @type {Line | null} */
       this.line = null;
       /** @type {OpenNotebook | null} */
@@ -109,13 +110,13 @@ export function footerLine(Widget, notebooks, showSide) {
     #draw() {
       const { line } = this;
       if (!line) return;
-      const held = this.node.contains(document.activeElement) ? document.activeElement?.textContent : null;
-      fill(this.node, ...this.#facts(line), el("span", { class: "ak-sp" }), ...this.#ways(line));
+      const hadFocus = this.node.contains(document.activeElement);
+      const newer = /** @type {HTMLElement} */ (this.node.cloneNode(false));
+      append(newer, [...this.#facts(line), el("span", { class: "ak-sp" }), ...this.#ways(line)]);
+      // Drawn anew under somebody's fingers: a button that is being pressed, or has the focus, stays the same element.
+      become(this.node, newer);
       fit(this.node);
-      if (!held) return;
-      // Drawn anew under somebody's fingers: what they were on keeps the focus, or what stands there now.
-      const buttons = [...this.node.querySelectorAll("button")];
-      (buttons.find((button) => button.textContent === held) ?? buttons[0])?.focus();
+      if (hadFocus && !this.node.contains(document.activeElement)) this.node.querySelector("button")?.focus();
     }
 
     /** @param {Line} line @returns {Child[]} */
@@ -141,23 +142,35 @@ export function footerLine(Widget, notebooks, showSide) {
       const { notebook } = this;
       if (!notebook) return [];
       const { following, transport } = notebook;
+      const { run } = line;
       const mayUndo = line.undo && !this.said && transport.canAct() && !following.isBusy && undoes(transport.state(), line.commit, following.head);
-      const run = line.run ? `${RUN}${line.run.id}` : null;
       const hasHistory = transport.place !== null || transport.hasKernel;
-      const mayResume = line.run?.stopped && canGoOn(this.now) && transport.canAct() && !this.said;
+      const mayResume = run?.stopped && canGoOn(this.now) && transport.canAct() && !this.said;
       return [
-        mayResume ? this.#button("Resume", `Resume run ${line.run?.id.slice(-5)} of ${line.author.name}`, () => void this.#resume(notebook), "ak-go") : null,
-        mayUndo && line.run ? this.#button("Undo run", "Undo all steps: the variables are as they were before the run", () => void this.#undo(notebook), mayResume ? "ak-to-undo" : "") : null,
-        mayUndo && !line.run ? this.#button("Undo", "Undo this cell: the variables are as they were", () => void this.#undo(notebook)) : null,
-        hasHistory && line.chips.length ? this.#button("Diff", `What this ${line.run ? "run" : "cell"} changed`, () => showSide(notebook, run ?? line.commit), "ak-to-diff") : null,
+        mayResume ? this.#button("Resume", `Resume run ${run.id.slice(-5)} of ${line.author.name}`, "ak-go") : null,
+        mayUndo && run ? this.#button("Undo run", "Undo all steps: the variables are as they were before the run", mayResume ? "ak-to-undo" : "ak-undo") : null,
+        mayUndo && !run ? this.#button("Undo", "Undo this cell: the variables are as they were", "ak-undo") : null,
+        hasHistory && line.chips.length ? this.#button("Diff", `What this ${run ? "run" : "cell"} changed`, "ak-to-diff") : null,
         // A run that changed nothing has its steps to show.
-        hasHistory ? this.#button("History", "The history of this notebook", () => showSide(notebook, line.chips.length ? null : run), "ak-to-history") : null,
+        hasHistory ? this.#button("History", "The history of this notebook", "ak-to-history") : null,
       ];
     }
 
-    /** @param {string} text @param {string} title @param {() => void} onclick @param {string} [kind] */
-    #button(text, title, onclick, kind = "") {
-      return el("button", { type: "button", class: kind, title, onclick, disabled: this.isBusy }, text);
+    /** @param {string} text @param {string} title @param {string} kind */
+    #button(text, title, kind) {
+      return el("button", { type: "button", class: kind, title, disabled: this.isBusy }, text);
+    }
+
+    /** @param {EventTarget | null} target */
+    #pressed(target) {
+      const { line, notebook } = this;
+      const button = target instanceof Element ? target.closest("button") : null;
+      if (!line || !notebook || !button) return;
+      const run = line.run ? `${RUN}${line.run.id}` : null;
+      if (button.textContent === "Resume") void this.#resume(notebook);
+      else if (button.textContent === "Diff") showSide(notebook, run ?? line.commit);
+      else if (button.textContent === "History") showSide(notebook, line.chips.length ? null : run);
+      else void this.#undo(notebook);
     }
 
     /** @param {OpenNotebook} notebook */

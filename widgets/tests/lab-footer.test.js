@@ -25,13 +25,13 @@ async function buttons(state) {
 async function lineOf(state, more = {}, head = "three", opened = [], acts = []) {
   const act = (/** @type {string} */ op, /** @type {object} */ args) => Promise.resolve((acts.push([op, args]), { done: "Undone [3].", notes: [] }));
   const transport = { act, canAct: () => true, state: () => stateOf(state), place: {}, hasKernel: true };
-  const following = { head, isBusy: false, lanes: new Map(), undone: new Set(more.undone ?? []), listen: () => () => {} };
+  const following = { head, isBusy: false, lanes: new Map(), undone: new Set(more.undone ?? []), listen: (/** @type {() => void} */ fn) => ((following.tell = fn), () => {}), tell: () => {} };
   const notebook = { transport, following, seen() {} };
   const Line = footerLine(/** @type {any} */ (FakeWidget), /** @type {any} */ (() => ({ around: () => notebook })), (_, commit) => void opened.push(String(commit)));
   const line = /** @type {any} */ (new Line());
   await line.renderModel({ data: { [FOOTER]: { ...LINE, ...more } } });
   line.onAfterAttach();
-  return line;
+  return Object.assign(line, { following });
 }
 
 test("a cell that was the last thing done can be undone", page, async () => {
@@ -57,6 +57,27 @@ test("Undo stays where cells that only looked came since, and means what it stan
   button.click();
   await Promise.resolve();
   assert.deepEqual(acts, [["undo", { head: "five", of: "o1" }]]);
+});
+
+test("a button that is pressed while the history goes on stays the same, so that the click counts, and keeps the focus", page, async () => {
+  const state = /** @type {any} */ ({ undo: { text: "[3] a = 3", cell: true, to: "two", after: "three" } });
+  /** @type {string[]} */
+  const opened = [];
+  const { node, following } = await lineOf(state, {}, "three", opened);
+  document.body.append(node);
+  const [, diff, history] = node.querySelectorAll("button");
+  history.focus();
+  const drawn = [
+    () => Object.assign(following, { isBusy: true }), // Undo goes meanwhile
+    () => Object.assign(following, { isBusy: false, lanes: new Map([["main", 2]]) }),
+    () => void (state.undo = null),
+  ].map((change) => (change(), following.tell(), [...node.querySelectorAll("button")]));
+  assert.deepEqual(drawn.map((buttons) => buttons.length), [2, 3, 2]);
+  for (const buttons of drawn) assert.ok(buttons.includes(diff) && buttons.includes(history));
+  assert.equal(document.activeElement, history);
+  diff.click();
+  assert.deepEqual(opened, ["three"]);
+  node.remove();
 });
 
 test("where another cell changed something since, or HEAD moved, it is gone", page, async () => {
