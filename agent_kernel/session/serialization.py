@@ -21,7 +21,7 @@ from agent_kernel.session import saving
 from agent_kernel.session.tracking import LEAST_COST_S, NO_OWN, Group, Roots, Tracking
 from agent_kernel.values import CLASS_PREFIX, class_entry, nans, references
 from agent_kernel.values.aliases import BYTE_OWNERS, Reach, find, ids_of_items, join_reaches, root_below, root_of
-from agent_kernel.values.dump import Dump, LiveNames
+from agent_kernel.values.dump import OPEN, Dump, LiveNames
 from agent_kernel.values.groups import Dumped, Layout, are_same, dump_group, dump_plain, is_same, plain_stream, reach_of
 from agent_kernel.values.introspection import ATOM_IDS, ids_of, referents
 from agent_kernel.values.pickler import FOREIGN, explain, leads_to, type_name
@@ -833,7 +833,7 @@ class Dumps:
         dump = compared.dumped.dump
         ids = set(shared - library_constants(packages_of((*dump.instances, *dump.opaque)), set(shared)))
         values = [value for name, value in members.items() if not is_class_entry(name)]
-        looking = {id(use.holder): use.holder for use in dump.memory if use.low in ids and not use.private}
+        looking = {id(use.holder): use.holder for use in dump.memory if use.low in ids and use.written == OPEN}
         found = list({id(value): value for value in (*find(ids, values, dump), *looking.values())}.values())
         found = [value for value in found if references.find(value, self.namespace) is None and not is_inner(value)]
         left_out = _attributes_among(found, dump)

@@ -646,17 +646,17 @@ class Tracking:
         return found.values()
 
 
-_Range = tuple[str, int, int, bool]  # space, low, high, private
+_Range = tuple[str, int, int, int]  # space, low, high, written
 
 
 def _ranges(uses: Iterable[MemoryUse]) -> list[_Range]:
     """The memory that the uses look at. Where ranges of one kind meet they are one: the rows of an array are the array."""
     found: list[_Range] = []
-    for private, space, low, high in sorted((use.private, use.space, use.low, use.high) for use in uses):
-        if found and found[-1][0] == space and found[-1][3] == private and low <= found[-1][2]:
-            found[-1] = (space, found[-1][1], max(high, found[-1][2]), private)
+    for written, space, low, high in sorted((use.written, use.space, use.low, use.high) for use in uses):
+        if found and found[-1][0] == space and found[-1][3] == written and low <= found[-1][2]:
+            found[-1] = (space, found[-1][1], max(high, found[-1][2]), written)
         else:
-            found.append((space, low, high, private))
+            found.append((space, low, high, written))
     return found
 
 
@@ -665,7 +665,7 @@ class MemoryIndex:
 
     def __init__(self) -> None:
         self.stale = False
-        self.ranges: list[tuple[str, int, int, bool, int]] = []  # with the group's id
+        self.ranges: list[tuple[str, int, int, int, int]] = []  # with the group's id
         # Of each group what it looks at, and the ranges of that: a figure looks at thousands of places.
         self._ranges_of: dict[int, tuple[list[MemoryUse], list[_Range]]] = {}
         self.tops: list[int] = []
@@ -689,14 +689,16 @@ class MemoryIndex:
         self.stale = False
 
     def find_overlapping(self, reach: Reach) -> Iterable[Group]:
+        from agent_kernel.values.aliases import can_meet
+
         found: set[int] = set()
         ranges: Sequence[tuple[object, ...]] = self.ranges
-        for space, low, high, private in _ranges(reach.memory) if ranges else ():
+        for space, low, high, written in _ranges(reach.memory) if ranges else ():
             place = bisect_left(ranges, (space, high)) - 1
             # What lies further down may reach up to here for as long as anything down there does.
             while place >= 0 and self.ranges[place][0] == space and self.tops[place] > low:
-                _, _, top, its_own, number = self.ranges[place]
-                if top > low and not (its_own and private):
+                _, _, top, others, number = self.ranges[place]
+                if top > low and can_meet(others, written):
                     found.add(number)
                 place -= 1
         return [self.groups[number] for number in found]

@@ -27,7 +27,7 @@ from typing import Any
 
 import msgspec
 
-from agent_kernel.values.dump import OBJECTS, Dump, MemoryUse
+from agent_kernel.values.dump import CONSTANT, OBJECTS, OPEN, Dump, MemoryUse
 from agent_kernel.values.introspection import (
     addresses,
     find_loaded,
@@ -82,7 +82,7 @@ def clusters_of(uses: Iterable[MemoryUse], views: Mapping[int, object] = _NONE) 
     found = [
         _cluster(group)
         for group in group_overlapping(use for use in uses if use.space != OBJECTS)
-        if (len(group) > 1 and len({id(use.holder) for use in group}) > 1 and not _is_one_array(group, views))
+        if (_has_several(group) and not _is_one_array(group, views))
         or (not group[0].owned and _is_shared_bytes(group[0].holder))
     ]
     found = [cluster for cluster in found if not _is_mostly_others(cluster)]
@@ -92,6 +92,12 @@ def clusters_of(uses: Iterable[MemoryUse], views: Mapping[int, object] = _NONE) 
         if not separate or separate[-1].space != cluster.space or separate[-1].high <= cluster.low:
             separate.append(cluster)
     return tuple(separate)
+
+
+def _has_several(group: list[MemoryUse]) -> bool:
+    """Whether several holders look at this, one of which may write to it."""
+    several = len(group) > 1 and len({id(use.holder) for use in group}) > 1
+    return several and any(use.written != CONSTANT for use in group)
 
 
 def _is_one_array(group: list[MemoryUse], views: Mapping[int, object]) -> bool:
@@ -247,7 +253,7 @@ def reach(values: Iterable[object], dump: Dump, stops: Collection[int] = ()) -> 
     Args:
         stops: ids of containers that were dumped elsewhere: nothing below them is looked at.
     """
-    found = Reach(memory=[MemoryUse(None, use.space, use.low, use.high, use.private) for use in dump.memory])
+    found = Reach(memory=[MemoryUse(None, use.space, use.low, use.high, use.written) for use in dump.memory])
     values = list(values)
     noted = dump.instances or dump.opaque or dump.object_arrays or dump.roots or dump.named
     if not noted and not any(map(_FOLLOWED_IDS.__contains__, map(id, map(type, values)))):
@@ -279,7 +285,7 @@ def reach_of_saved(values: Iterable[object], dump: Dump, saved: list[object], no
     Args:
         saved: what the pickler holds in its memo; of `not_saved`, by id, it knows for other reasons.
     """
-    found = Reach(memory=[MemoryUse(None, use.space, use.low, use.high, use.private) for use in dump.memory])
+    found = Reach(memory=[MemoryUse(None, use.space, use.low, use.high, use.written) for use in dump.memory])
     _note_visited(dump, found)
     values = list(values)
     followed = list(compress(saved, map(_FOLLOWED_IDS.__contains__, ids_of(map(type, saved)))))
@@ -540,25 +546,27 @@ def memory_pairs(uses: Mapping[str, Sequence[MemoryUse]]) -> Iterator[tuple[str,
     uses = {name: found for name, found in uses.items() if found}
     if len(uses) < 2:
         return
-    rows = sorted((use.space, use.low, use.high, use.private, name) for name in uses for use in uses[name])
+    rows = sorted((use.space, use.low, use.high, use.written, name) for name in uses for use in uses[name])
     current = ""
-    tops: dict[str, list[int]] = {}  # by name: how far what was met reaches, all of it and what is not private
-    for space, low, high, private, name in rows:
+    tops: dict[str, list[int]] = {}  # by name: how far what was met reaches, OPEN, COPIED and CONSTANT
+    for space, low, high, written, name in rows:
         if space != current:
             current, tops = space, {}
-        for other, (top, public) in list(tops.items()):
-            if top <= low:
+        for other, reaches in list(tops.items()):
+            if max(reaches) <= low:
                 del tops[other]
-            elif other != name and (low < public or not private):
+            elif other != name and any(low < reach and can_meet(kind, written) for kind, reach in enumerate(reaches)):
                 yield name, other
-                if not private:  # one of those that meet here stands for all from now on
-                    mine = tops.setdefault(name, [low, low])
-                    mine[:] = max(mine[0], top), max(mine[1], public)
+                if written == OPEN:  # one of those that meet here stands for all from now on
+                    tops[name] = list(map(max, tops.get(name, reaches), reaches))
                     del tops[other]
-        mine = tops.setdefault(name, [low, low])
-        mine[0] = max(mine[0], high)
-        if not private:
-            mine[1] = max(mine[1], high)
+        mine = tops.setdefault(name, [low, low, low])
+        mine[written] = max(mine[written], high)
+
+
+def can_meet(one: int, other: int) -> bool:
+    """Whether what is written through one kind of holder may show through another."""
+    return one != other or one == OPEN
 
 
 # -- figures: each artist of one leads to all of it, so that names which hold artists share the figure

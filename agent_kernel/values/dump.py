@@ -51,19 +51,23 @@ class Memory(Protocol):
     def raw(self) -> memoryview: ...
 
 
+# Who writes to memory through a holder: everybody; a frame that copies on write, unless others have it too; nobody, as with Arrow
+# and polars. Holders of one kind share nothing with one another in a way that shows, unless it is the first.
+OPEN, COPIED, CONSTANT = range(3)
+
+
 class MemoryUse(msgspec.Struct):
     """A buffer that a visited array or tensor looks at: `space` is "cpu" or a device, addresses are in bytes.
 
-    In the space OBJECTS addresses are ids: of what is shared as the object that it is. `private`: what a copy-on-write
-    frame holds, which it shares with no other frame in a way that shows. `owned`: the holder's own, each item in a
-    place of its own.
+    In the space OBJECTS addresses are ids: of what is shared as the object that it is. `written`: OPEN, COPIED or CONSTANT.
+    `owned`: the holder's own, each item in a place of its own.
     """
 
     holder: object
     space: str
     low: int
     high: int
-    private: bool = False
+    written: int = OPEN
     owned: bool = False
 
 

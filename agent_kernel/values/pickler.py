@@ -30,8 +30,19 @@ from weakref import getweakrefcount
 from xxhash import xxh3_128
 
 from agent_kernel.values import nans, reducers, references, restore
-from agent_kernel.values.aliases import owner_of
-from agent_kernel.values.dump import OBJECTS, CannotSaveError, Components, Dump, LiveNames, MemoryUse, SaveFailure
+from agent_kernel.values.aliases import find_cluster, owner_of
+from agent_kernel.values.dump import (
+    CONSTANT,
+    COPIED,
+    OBJECTS,
+    OPEN,
+    CannotSaveError,
+    Components,
+    Dump,
+    LiveNames,
+    MemoryUse,
+    SaveFailure,
+)
 from agent_kernel.values.introspection import addresses, find_loaded, ids_in, ids_of
 from agent_kernel.values.restore.objects import own_dict_state
 from agent_kernel.values.surface import find_holdings
@@ -218,7 +229,7 @@ class Pickler(pickle.Pickler):
         mutable = compress(found, map(_MUTABLE_IDS.__contains__, ids_of(map(type, found))))
         # In order, for the memo's own depends on what else was put into it, and on where that lies.
         ids = _in_order(array("Q", filterfalse(own.__contains__, ids_of(mutable))))
-        uses = [(use.space, use.low, use.high, use.private) for use in dump.memory]
+        uses = [(use.space, use.low, use.high, use.written) for use in dump.memory]
         others = (dump.instances, dump.opaque, dump.object_arrays, dump.references)
         parts = (ids.tobytes(), *map(addresses, others), repr(uses).encode())
         whole = xxh3_128()
@@ -426,18 +437,35 @@ class Pickler(pickle.Pickler):
     def uses(self, holder: object, low: int, high: int, space: str = "cpu", *, owned: bool = False) -> None:
         """Note memory that an array or tensor looks at; `owned` by it alone, in whole and in order."""
         if id(holder) not in self.muted and high > low:
-            self.dump_record.memory.append(MemoryUse(holder, space, low, high, id(holder) in self.private, owned))
+            self.dump_record.memory.append(MemoryUse(holder, space, low, high, self._written(holder), owned))
+
+    def _written(self, holder: object) -> int:
+        if id(holder) not in self.private:
+            return OPEN
+        flags: Any = getattr(holder, "flags", None)
+        return COPIED if getattr(flags, "writeable", True) else CONSTANT
+
+    def looks_at(self, holder: object, low: int, high: int) -> bool:
+        """Note memory that nobody writes to through the holder; returns whether somebody else here may.
+
+        Columns of Arrow and polars that were made of an array without a copy change with it.
+        """
+        if high <= low:
+            return False
+        self.keepalive.append(holder)
+        self.dump_record.memory.append(MemoryUse(holder, "cpu", low, high, CONSTANT))
+        return find_cluster(self.clusters, low) is not None
 
     def identify(self, value: object) -> None:
         """Note which object this is, where that alone can be shared; of private ones none with one another."""
         if id(value) not in self.muted:
-            use = MemoryUse(value, OBJECTS, id(value), id(value) + 1, id(value) in self.private)
+            use = MemoryUse(value, OBJECTS, id(value), id(value) + 1, self._written(value))
             self.dump_record.memory.append(use)
 
     def identify_items(self, array: Any, *, private: bool = False) -> None:
         """Note whose memory an array of objects looks at: it cannot be stored as bytes, but is shared as any array's."""
         owner = owner_of(array)
-        self.dump_record.memory.append(MemoryUse(array, OBJECTS, id(owner), id(owner) + 1, private))
+        self.dump_record.memory.append(MemoryUse(array, OBJECTS, id(owner), id(owner) + 1, COPIED if private else OPEN))
 
     def refuse(self, value: Any, reason: str, remedy: str = "", *, again: str = "", by_itself: bool = False) -> Any:
         """Save a token in the place of an object that cannot be saved; only a careful dump knows where that may be.

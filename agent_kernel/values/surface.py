@@ -243,11 +243,11 @@ class Holdings(msgspec.Struct):
 
     def find_shared(self, reach: Reach) -> frozenset[int]:
         """Find what a value reaches of all this: ids of objects, and where the memory begins."""
-        from agent_kernel.values.dump import OBJECTS
+        from agent_kernel.values.dump import OBJECTS, OPEN
 
         found = reach.ids & self.ids
         for use in reach.memory:
-            if use.private:
+            if use.written != OPEN:
                 continue
             if self._has(use.low) if use.space == OBJECTS else use.space == "cpu" and self._meets(use.low, use.high):
                 found.add(use.low)

@@ -12,20 +12,28 @@ from hypothesis import strategies as st
 
 from agent_kernel.session.tracking import MemoryIndex
 from agent_kernel.values.aliases import Reach, memory_pairs
-from agent_kernel.values.dump import MemoryUse
+from agent_kernel.values.dump import CONSTANT, COPIED, OPEN, MemoryUse
 
-ExecutionContext = tuple[str, int, int, bool]  # space, low, length, private
-PLACES = st.tuples(st.sampled_from(["cpu", "cuda:0"]), st.integers(0, 40), st.integers(1, 12), st.booleans())
+Place = tuple[str, int, int, int]  # space, low, length, written
+PLACES = st.tuples(
+    st.sampled_from(["cpu", "cuda:0"]),
+    st.integers(0, 40),
+    st.integers(1, 12),
+    st.sampled_from([OPEN, COPIED, CONSTANT]),
+)
 HOLDERS = st.lists(st.lists(PLACES, max_size=5), min_size=2, max_size=7)
 
 
-def uses_of(places: Sequence[ExecutionContext]) -> list[MemoryUse]:
-    return [MemoryUse(object(), space, low, low + length, private) for space, low, length, private in places]
+def uses_of(places: Sequence[Place]) -> list[MemoryUse]:
+    return [MemoryUse(object(), space, low, low + length, written) for space, low, length, written in places]
 
 
 def meet(one: Sequence[MemoryUse], other: Sequence[MemoryUse]) -> bool:
     return any(
-        a.space == b.space and a.low < b.high and b.low < a.high and not (a.private and b.private)
+        a.space == b.space
+        and a.low < b.high
+        and b.low < a.high
+        and (a.written != b.written or OPEN in (a.written, b.written))
         for a in one
         for b in other
     )
@@ -40,7 +48,7 @@ def parts_of(count: int, pairs: set[tuple[int, int]]) -> set[frozenset[int]]:
 
 
 @given(HOLDERS)
-def test_the_index_finds_those_groups_that_meet_a_reach(holders: list[list[ExecutionContext]]) -> None:
+def test_the_index_finds_those_groups_that_meet_a_reach(holders: list[list[Place]]) -> None:
     fresh, *known = [uses_of(places) for places in holders]
     groups: list[Any] = [SimpleNamespace(reach=Reach(set(), uses)) for uses in known]
     index = MemoryIndex()
@@ -51,7 +59,7 @@ def test_the_index_finds_those_groups_that_meet_a_reach(holders: list[list[Execu
 
 
 @given(HOLDERS)
-def test_pairs_connect_exactly_the_names_that_look_at_the_same_memory(holders: list[list[ExecutionContext]]) -> None:
+def test_pairs_connect_exactly_the_names_that_look_at_the_same_memory(holders: list[list[Place]]) -> None:
     uses = {str(number): uses_of(places) for number, places in enumerate(holders)}
     found = {(int(one), int(other)) for one, other in memory_pairs(uses)}
     meeting = {

@@ -44,6 +44,18 @@ SHARED = {
     "what the dtype of an array says": ("x = [1]; a = np.zeros(3, np.dtype('i4', metadata={'k': x}))", "x.append(2)", "a.dtype.metadata['k'] is x, x, a.tolist()"),
     "what the dtype of a column says": ("x = [1]; a = np.zeros(3, [('u', np.dtype('f8', metadata={'k': x})), ('v', 'i4')])", "x.append(2)", "a.dtype['u'].metadata['k'] is x, x"),
     "what the dtype of objects says": ("x = [1]; a = np.array([x, 2], np.dtype(object, metadata={'k': x}))", "x.append(2)", "a.dtype.metadata['k'] is x, a[0] is x, x"),
+    "a column of Arrow": ("import pyarrow as pa; a = np.arange(3); x = pa.array(a)", "a[0] = 9", "a.tolist(), x.to_pylist()"),
+    "slices of columns of Arrow": ("import pyarrow as pa; a = np.arange(300); x = [pa.array(a)[2:4], pa.chunked_array([a[:150], a[150:]])[148:152]]", "a[2] = a[150] = 9", "a.sum(), [part.to_pylist() for part in x]"),
+    "a table of Arrow": ("import pyarrow as pa; a = np.arange(3.); x = pa.table({'n': a, 's': ['p', 'q', None]})", "a[0] = 9", "a.tolist(), x.to_pydict()"),
+    "a table of Arrow, made of a frame": ("import pandas as pd, pyarrow as pa; a = pd.DataFrame({'n': [1., 2], 'm': [3, 4]}); x = pa.Table.from_pandas(a)", "a.loc[0, 'n'] = 9; a.loc[1, 'm'] = 8", "a.to_dict(), x.to_pydict()"),
+    "two arrays of Arrow, of which one cuts": ("import pyarrow as pa; a = np.arange(4); x = [pa.array(a), pa.array(a[1:3])]", "a[1] = 9", "[part.to_pylist() for part in x]"),
+    "what looks at a column of Arrow": ("import pyarrow as pa; a = np.arange(3); x = pa.array(a).to_numpy()", "a[0] = 9", "x.tolist(), x.flags.writeable"),
+    "a column of pandas that Arrow holds": ("import pandas as pd, pyarrow as pa; a = np.arange(3); x = pd.Series(pd.arrays.ArrowExtensionArray(pa.array(a)))", "a[0] = 9", "a.tolist(), x.tolist(), str(x.dtype)"),
+    "a series of polars": ("import polars as pl; a = np.arange(3.); x = pl.Series('n', a)", "a[0] = 9", "a.tolist(), x.to_list(), x.name"),
+    "a frame of polars": ("import polars as pl; a = np.arange(3, dtype='u1'); x = pl.DataFrame({'n': a, 's': ['p', 'q', None], 'm': a * 2})", "a[0] = 9", "a.tolist(), x.to_dict(as_series=False), x.schema"),
+    "pieces of polars": ("import polars as pl; a = np.arange(4); x = pl.concat([pl.Series('n', a[2:]), pl.Series('n', [7]), pl.Series('n', a)], rechunk=False)", "a[3] = 9", "x.to_list(), x.n_chunks()"),
+    "rows of arrays in polars": ("import polars as pl; a = np.arange(6.).reshape(2, 3); x = pl.Series('n', a)", "a[1, 1] = 9", "a.tolist(), x.to_list(), x.dtype"),
+    "a frame of polars over Arrow over an array": ("import polars as pl, pyarrow as pa; a = np.arange(3.); x = pl.from_arrow(pa.table({'n': a}))", "a[0] = 9", "a.tolist(), x.to_dict(as_series=False)"),
     "limits of numbers": ("a = [np.finfo('f4'), np.iinfo('i2')]; x = 1", "x = float(a[0].max)", "x, float(a[0].eps), a[1].max, a[0].dtype.str"),
 }  # fmt: skip
 

@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values.aliases import owner_of
-from agent_kernel.values.dump import OBJECTS, MemoryUse
+from agent_kernel.values.dump import COPIED, OBJECTS, MemoryUse
 from agent_kernel.values.introspection import module_name
 from agent_kernel.values.pickler import leaves_of, reduce
 from agent_kernel.values.reducers import Handler, immutable, instances, leaf, objects
@@ -230,7 +230,7 @@ def _reduce_labels(pickler: Pickler, index: Any) -> Any:
         leaves = leaves_of(parts)
         # What is written to one over Arrow's memory gets other memory.
         for column in filter(is_extension_array, leaves):
-            pickler.dump_record.memory.append(MemoryUse(column, OBJECTS, id(column), id(column) + 1, private=True))
+            pickler.dump_record.memory.append(MemoryUse(column, OBJECTS, id(column), id(column) + 1, COPIED))
         for array in _arrays_of(leaves):
             _note_labels(pickler, array)
     references = vars(index).get("_references")
@@ -287,8 +287,6 @@ def _arrays_of(values: Iterable[object]) -> Iterator[Any]:
 def _note_labels(pickler: Pickler, array: Any) -> None:
     import numpy as np
 
-    from agent_kernel.values.reducers.arrays import bounds  # polars works without numpy
-
     if type(array) is not np.ndarray or not array.size:
         return
     owner = owner_of(array)
@@ -296,7 +294,7 @@ def _note_labels(pickler: Pickler, array: Any) -> None:
         pickler.dump_record.labels.append(array)
         pickler.identify_items(array, private=True)
     elif not array.dtype.hasobject:
-        pickler.dump_record.memory.append(MemoryUse(array, "cpu", *bounds(array), private=True))
+        pickler.dump_record.memory.append(MemoryUse(array, "cpu", *_bounds(array), COPIED))
 
 
 def reduce_manager(pickler: Pickler, manager: Any) -> Any:
@@ -403,21 +401,51 @@ def _polars(kind: type) -> Handler | None:
 
 def reduce_polars_series(pickler: Pickler, series: Any) -> Any:
     pickler.dump_record.opaque.append(series)
-    return restore.polars_series, (pickler.buffer(series.__getstate__()),)
+    return restore.polars_series, (_save_column(pickler, series),)
 
 
 def reduce_polars_frame(pickler: Pickler, frame: Any) -> Any:
     # Column by column, so that a new column stores a column.
     pickler.dump_record.opaque.append(frame)
-    columns = [pickler.buffer(frame[name].__getstate__()) for name in frame.columns]
-    return restore.polars_frame, (columns,)
+    return restore.polars_frame, ([_save_column(pickler, frame[name]) for name in frame.columns],)
+
+
+def _save_column(pickler: Pickler, column: Any) -> Any:
+    """The bytes of a column; where an array has the same memory, the pieces of the column as views of that."""
+    pieces = _numbers_of(column)
+    has_others = [pickler.looks_at(piece, *_bounds(piece)) for piece in pieces]
+    if any(has_others):
+        made = (column.name, column.dtype, pieces)
+        pickler.keepalive.append(made)
+        pickler.muted.update(map(id, pieces))
+        pickler.private.update(map(id, pieces))
+        return made
+    return pickler.buffer(column.__getstate__())
+
+
+def _numbers_of(column: Any) -> list[Any]:
+    """The memory of a column of numbers, as arrays: polars takes an array of numpy without a copy, until it has to write."""
+    if "numpy" not in sys.modules or not (column.dtype.is_numeric() or column.dtype.base_type().__name__ == "Array"):
+        return []
+    try:
+        return [piece.to_numpy(allow_copy=False) for piece in column.get_chunks() if len(piece)]
+    except (RuntimeError, TypeError):  # some are missing, or numpy has no such numbers: they are polars' own
+        return []
+
+
+def _bounds(array: Any) -> tuple[int, int]:
+    from agent_kernel.values.reducers.arrays import bounds  # polars works without numpy
+
+    return bounds(array)
 
 
 def _arrow(kind: type) -> Handler | None:
     pa = sys.modules["pyarrow"]
     if issubclass(kind, (pa.Array, pa.ChunkedArray, pa.Table, pa.RecordBatch)):
         return reduce_arrow
-    if issubclass(kind, (pa.DataType, pa.Field, pa.Schema, pa.Scalar, pa.Buffer)):
+    if issubclass(kind, pa.Buffer):
+        return reduce_arrow_buffer
+    if issubclass(kind, (pa.DataType, pa.Field, pa.Schema, pa.Scalar)):
         return immutable
     return None
 
@@ -425,8 +453,35 @@ def _arrow(kind: type) -> Handler | None:
 def reduce_arrow(pickler: Pickler, value: Any) -> Any:
     """A slice would take its whole buffers along, so it is copied first."""
     if value.nbytes * 2 < value.get_total_buffer_size():
-        return restore.arrow_slice, (type(value).__name__, pickler.buffer(_ipc(value)))
+        has_others = [_looks_at(pickler, buffer) for buffer in _buffers_of(value)]
+        if not any(has_others):
+            return restore.arrow_slice, (type(value).__name__, pickler.buffer(_ipc(value)))
     return _reduce_arrow_text(pickler, value) or pickler.immutable(value)
+
+
+def reduce_arrow_buffer(pickler: Pickler, buffer: Any) -> Any:
+    """Memory that an array has too comes back as a view of that: Arrow takes an array of numpy without a copy."""
+    if not _looks_at(pickler, buffer):
+        return pickler.immutable(buffer)
+    import numpy as np
+
+    parts = restore.arrow_buffer, (np.frombuffer(buffer, np.uint8),)
+    pickler.mute(parts)
+    pickler.make_private(parts)
+    return parts
+
+
+def _looks_at(pickler: Pickler, buffer: Any) -> bool:
+    return buffer.is_cpu and pickler.looks_at(buffer, buffer.address, buffer.address + buffer.size)
+
+
+def _buffers_of(value: Any) -> Iterator[Any]:
+    if hasattr(value, "buffers"):
+        yield from (buffer for buffer in value.buffers() if buffer is not None)
+    else:
+        parts: Any = value.chunks if hasattr(value, "chunks") else value.columns
+        for part in parts:
+            yield from _buffers_of(part)
 
 
 def _reduce_arrow_text(pickler: Pickler, value: Any) -> Any:

@@ -11,12 +11,26 @@ from typing import Any
 from agent_kernel.values.restore.buffers import StoredBytes, bytes_of, fresh_memory
 
 
-def polars_series(state: StoredBytes) -> Any:
+def polars_series(state: StoredBytes | tuple[str, Any, list[Any]]) -> Any:
+    """From the bytes that polars gave, or from a name, a type and the arrays whose memory it looks at."""
     import polars as pl
 
+    if isinstance(state, tuple):
+        name, dtype, pieces = state
+        first, *others = (_over_array(name, dtype, piece) for piece in pieces)
+        for other in others:
+            first.append(other)
+        return first
     made = pl.Series.__new__(pl.Series)
     made.__setstate__(bytes(bytes_of(state)))
     return made
+
+
+def _over_array(name: str, dtype: Any, array: Any) -> Any:
+    import polars as pl
+
+    made = pl.Series(name, array)
+    return made if made.dtype == dtype else made.cast(dtype)
 
 
 def polars_frame(columns: list[Any]) -> Any:
@@ -95,6 +109,13 @@ def arrow_text(kind: str, is_column: bool, length: int, offset: int, buffers: li
     held = [None if one is None else pa.py_buffer(one if type(one) is bytes else fresh_memory(one)) for one in buffers]
     array = getattr(pa, kind).from_buffers(length, held[1], held[2], held[0], -1, offset)
     return pa.chunked_array([array]) if is_column else array
+
+
+def arrow_buffer(array: Any) -> Any:
+    """The memory of an array, which it has too."""
+    import pyarrow as pa
+
+    return pa.py_buffer(array)
 
 
 def arrow_slice(kind: str, image: StoredBytes) -> Any:
