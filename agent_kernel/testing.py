@@ -1,7 +1,7 @@
 """Conformance kit: what every store must do, as tests that anyone's backend can inherit. Needs pytest.
 
 Inherit `StoreConformance`, return your backend from its fixture, and run pytest. Each test is one sentence of the contract
-in `agent_kernel.storage.protocol`: of values, keys and the lifetime of a store, of what moves together, and of what only
+in `agent_kernel.storage`: of values, keys and the lifetime of a store, of what moves together, and of what only
 some engines offer.
 """
 
@@ -17,7 +17,7 @@ from threading import Event
 import pytest
 
 from agent_kernel.errors import StoreUnavailableError
-from agent_kernel.storage.protocol import (
+from agent_kernel.storage import (
     MAX_KEY_BYTES,
     Store,
     SupportsItems,

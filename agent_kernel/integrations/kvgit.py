@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from agent_kernel.errors import MissingExtraError
 from agent_kernel.session.snapshot import Repository
-from agent_kernel.storage.protocol import MAX_KEY_BYTES
+from agent_kernel.storage import MAX_KEY_BYTES
 
 try:
     from kvgit.kv.base import KVStore

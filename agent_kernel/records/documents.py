@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import msgspec
 
 from agent_kernel.repository.refs import Holder
-from agent_kernel.storage.protocol import SupportsLiveness
+from agent_kernel.storage import SupportsLiveness
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Repository

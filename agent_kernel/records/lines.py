@@ -74,7 +74,7 @@ from agent_kernel.repository.refs import (
     refuse_leased,
     waiting_prefix,
 )
-from agent_kernel.storage.protocol import SupportsItems
+from agent_kernel.storage import SupportsItems
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Holder, Repository, Writer

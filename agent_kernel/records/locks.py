@@ -19,7 +19,7 @@ from agent_kernel.records.checks import checks_arguments, require_name, seconds
 from agent_kernel.records.collection import Records, is_in_transaction, together
 from agent_kernel.records.schema import Record
 from agent_kernel.repository import Holder
-from agent_kernel.storage.protocol import SupportsLiveness
+from agent_kernel.storage import SupportsLiveness
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Repository

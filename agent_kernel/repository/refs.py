@@ -33,7 +33,7 @@ from agent_kernel.errors import (
     UnmergedBranchError,
 )
 from agent_kernel.repository.commits import Kind, ObjectId, address, hex_of
-from agent_kernel.storage.protocol import SupportsLiveness
+from agent_kernel.storage import SupportsLiveness
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -30,7 +30,7 @@ from typing import Any, Final, Self, cast
 import msgspec
 
 from agent_kernel.errors import BundleError, NewerFormatError, StoreReadOnlyError, StoreUnavailableError
-from agent_kernel.storage.protocol import NO_ITEMS, Buffer, StoreSize
+from agent_kernel.storage import NO_ITEMS, Buffer, StoreSize
 
 BUNDLE_VERSION: Final = 1
 SUFFIX: Final = ".agentnb"

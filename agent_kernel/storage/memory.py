@@ -13,7 +13,7 @@ from heapq import merge
 from itertools import islice, takewhile
 
 from agent_kernel.errors import StoreError, StoreUnavailableError
-from agent_kernel.storage.protocol import NO_ITEMS, Buffer, Store, StoreSize, check_key
+from agent_kernel.storage import NO_ITEMS, Buffer, Store, StoreSize, check_key
 
 
 def _join(value: Sequence[Buffer] | Buffer) -> bytes:

@@ -249,6 +249,7 @@ _MOVED = {
     "agent_kernel.commands.refs": "agent_kernel.commands.checkout",
     "agent_kernel.commands.table": "agent_kernel.commands.scope",
     "agent_kernel.commands.timeline": "agent_kernel.commands.history",
+    "agent_kernel.storage.protocol": "agent_kernel.storage",
 }
 
 

@@ -13,7 +13,7 @@ import agent_kernel as ak
 from agent_kernel.records.schema import Plane
 from agent_kernel.repository.commits import Kind
 from agent_kernel.repository.rewrite import Retention
-from agent_kernel.storage.protocol import SupportsSize
+from agent_kernel.storage import SupportsSize
 
 SIGNS = "".join(sign for sign in map(chr, range(33, 127)) if sign not in '"\\')
 TURN_BYTES = 2_048

@@ -16,7 +16,7 @@ import pytest
 from agent_kernel.errors import BranchInUseError
 from agent_kernel.repository.refs import LEASES, Holder, _Lease, boot_id, start_of  # pyright: ignore[reportPrivateUsage]
 from agent_kernel.repository.repository import Repository
-from agent_kernel.storage._environment import Liveness
+from agent_kernel.storage.lmdb import Liveness
 
 HERE = Holder.of_this_process("mine")
 

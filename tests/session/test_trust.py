@@ -390,7 +390,7 @@ def test_a_file_that_a_process_let_go_of_is_not_checked_again(tmp_path: Path, mo
     with Repository.open(tmp_path / "store") as repo:
         Versioned(repo).update({f"x{number}": bytes(3_000) for number in range(20)})
     looked: list[Path] = []
-    monkeypatch.setattr("agent_kernel.storage._environment.fault_of", lambda folder, *_, **__: looked.append(folder))
+    monkeypatch.setattr("agent_kernel.storage.lmdb.fault_of", lambda folder, *_, **__: looked.append(folder))
     with Repository.open(tmp_path / "store"):
         pass
     assert looked == []

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent_kernel.storage import LmdbStore, lmdb
-from agent_kernel.storage._environment import Gate
+from agent_kernel.storage.lmdb import Gate
 
 
 class _InterruptedAt:
@@ -24,7 +24,7 @@ class _InterruptedAt:
     def __call__(self, frame: FrameType, event: str, _arg: object) -> Any:
         code = frame.f_code
         is_of_gate = code.co_qualname.startswith("Gate.") or code.co_name in ("_lock", "_is_held")
-        if not (is_of_gate and code.co_filename.endswith("_environment.py")):
+        if not (is_of_gate and code.co_filename.endswith("lmdb.py")):
             return None
         if event == "line":
             self.left -= 1
