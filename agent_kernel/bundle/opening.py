@@ -35,7 +35,6 @@ from agent_kernel.errors import (
 )
 from agent_kernel.repository import Commit, Kind, ObjectId, check_ref_name
 from agent_kernel.repository import Repository as BareRepository
-from agent_kernel.repository.blobs import ListNode, decode_list
 from agent_kernel.repository.commits import (
     ID_SIZE,
     KIND_NAMES,
@@ -48,7 +47,7 @@ from agent_kernel.repository.commits import (
     level_of,
     preview_id,
 )
-from agent_kernel.repository.objects import base_of, check, claimed_size, make_damaged_error
+from agent_kernel.repository.objects import ListNode, base_of, check, claimed_size, decode_list, make_damaged_error
 from agent_kernel.repository.refs import BRANCHES, TAGS, Holder, Ref, branch_key, decode_record, encode_record, start_of
 from agent_kernel.repository.runs import EVENTS
 from agent_kernel.repository.upkeep import Reach, commit_keys

@@ -15,8 +15,7 @@ from itertools import chain
 from typing import Final, cast
 
 from agent_kernel.repository import Blob, Kind, Manifest, read_blob
-from agent_kernel.repository.blobs import chunks_of
-from agent_kernel.repository.objects import Objects
+from agent_kernel.repository.objects import Objects, chunks_of
 from agent_kernel.values.groups import Layout, decode_layout
 from agent_kernel.values.previews.redaction import places, secret_at
 

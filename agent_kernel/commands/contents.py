@@ -19,7 +19,7 @@ import msgspec
 
 from agent_kernel.errors import StoreError
 from agent_kernel.repository import Blob, Entry, Kind, Manifest, ObjectId
-from agent_kernel.repository.blobs import PIECE, chunks_of, read_blob
+from agent_kernel.repository.objects import PIECE, chunks_of, read_blob
 from agent_kernel.session import Repository
 from agent_kernel.text import MORE, clean, count_noun, cut, plural
 from agent_kernel.values import previews

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from agent_kernel.magics.outputs import Collector
     from agent_kernel.magics.shell import Shell
     from agent_kernel.repository import Outputs, Unsaved
-    from agent_kernel.repository.blobs import Output
+    from agent_kernel.repository.objects import Output
     from agent_kernel.session.live_objects import Living
     from agent_kernel.session.provenance import NotebookSnapshot
     from agent_kernel.storage import Durability

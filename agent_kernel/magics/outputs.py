@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TextIO, Type
 
 from agent_kernel.queries import FOOTER, RUN
 from agent_kernel.repository import Blob, Output, Outputs, Representation
-from agent_kernel.repository.blobs import VERSION
+from agent_kernel.repository.objects import OUTPUTS_VERSION
 
 if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
@@ -459,7 +459,7 @@ def _seal(first: Sequence[Item], last: Sequence[Item], dropped_outputs: int, dro
     if not outputs:
         return None
     return Outputs(
-        version=VERSION,
+        version=OUTPUTS_VERSION,
         outputs=outputs,
         dropped_outputs=dropped_outputs,
         dropped_bytes=dropped_bytes + sum(face.size for face in left_out),

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from agent_kernel.magics.binding import OutputRecorder
     from agent_kernel.magics.shell import Shell
     from agent_kernel.repository import Outputs
-    from agent_kernel.repository.blobs import Output as KeptOutput
+    from agent_kernel.repository.objects import Output as KeptOutput
 
 __all__ = [
     "ForkedShell",

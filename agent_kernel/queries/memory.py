@@ -28,7 +28,7 @@ from agent_kernel.commands.contents import (
 )
 from agent_kernel.queries.wording import shorten_line
 from agent_kernel.repository import Blob, Kind
-from agent_kernel.repository.blobs import chunks_of
+from agent_kernel.repository.objects import chunks_of
 from agent_kernel.values import previews
 from agent_kernel.values.previews import MASK, Preview
 from agent_kernel.values.previews.redaction import labels_a_secret, speaks_of_secrets

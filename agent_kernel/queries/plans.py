@@ -31,7 +31,7 @@ from agent_kernel.values.groups import decode_layout, failures_of
 if TYPE_CHECKING:
     from agent_kernel.repository import Conflict as Clash
     from agent_kernel.session import Repository
-    from agent_kernel.values.dump import SaveFailure
+    from agent_kernel.values.aliases import SaveFailure
 
 __all__ = ["Plan", "change_fields", "plan"]
 

@@ -13,7 +13,6 @@ import msgspec
 import zstandard
 
 from agent_kernel.repository import Blob, Entry, Manifest, ObjectId, hex_of, read_blob
-from agent_kernel.repository.blobs import PIECE, chunks_of, digest_pieces, store_blob
 from agent_kernel.repository.commits import (
     DEEPEST,
     MOST_DEPTH,
@@ -25,6 +24,7 @@ from agent_kernel.repository.commits import (
     decode_manifest,
     encode,
 )
+from agent_kernel.repository.objects import PIECE, chunks_of, digest_pieces, store_blob
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Repository, Writer

@@ -10,22 +10,6 @@ from typing import TYPE_CHECKING
 from agent_kernel.lazy_imports import import_lazily
 
 if TYPE_CHECKING:
-    from agent_kernel.repository.blobs import Output as Output
-    from agent_kernel.repository.blobs import Outputs as Outputs
-    from agent_kernel.repository.blobs import Pieces as Pieces
-    from agent_kernel.repository.blobs import Representation as Representation
-    from agent_kernel.repository.blobs import digest_pieces as digest_pieces
-    from agent_kernel.repository.blobs import load_list as load_list
-    from agent_kernel.repository.blobs import pieces_of as pieces_of
-    from agent_kernel.repository.blobs import plan_cuts as plan_cuts
-    from agent_kernel.repository.blobs import read_blob as read_blob
-    from agent_kernel.repository.blobs import read_blob_into as read_blob_into
-    from agent_kernel.repository.blobs import read_outputs as read_outputs
-    from agent_kernel.repository.blobs import read_representation as read_representation
-    from agent_kernel.repository.blobs import store_blob as store_blob
-    from agent_kernel.repository.blobs import store_list as store_list
-    from agent_kernel.repository.blobs import store_outputs as store_outputs
-    from agent_kernel.repository.blobs import stream_cuts as stream_cuts
     from agent_kernel.repository.commits import NO_CHAT as NO_CHAT
     from agent_kernel.repository.commits import Author as Author
     from agent_kernel.repository.commits import Blob as Blob
@@ -49,7 +33,23 @@ if TYPE_CHECKING:
     from agent_kernel.repository.merge import TreeMerge as TreeMerge
     from agent_kernel.repository.objects import AtHand as AtHand
     from agent_kernel.repository.objects import Objects as Objects
+    from agent_kernel.repository.objects import Output as Output
+    from agent_kernel.repository.objects import Outputs as Outputs
+    from agent_kernel.repository.objects import Pieces as Pieces
+    from agent_kernel.repository.objects import Representation as Representation
     from agent_kernel.repository.objects import Writer as Writer
+    from agent_kernel.repository.objects import digest_pieces as digest_pieces
+    from agent_kernel.repository.objects import load_list as load_list
+    from agent_kernel.repository.objects import pieces_of as pieces_of
+    from agent_kernel.repository.objects import plan_cuts as plan_cuts
+    from agent_kernel.repository.objects import read_blob as read_blob
+    from agent_kernel.repository.objects import read_blob_into as read_blob_into
+    from agent_kernel.repository.objects import read_outputs as read_outputs
+    from agent_kernel.repository.objects import read_representation as read_representation
+    from agent_kernel.repository.objects import store_blob as store_blob
+    from agent_kernel.repository.objects import store_list as store_list
+    from agent_kernel.repository.objects import store_outputs as store_outputs
+    from agent_kernel.repository.objects import stream_cuts as stream_cuts
     from agent_kernel.repository.refs import ASIDE as ASIDE
     from agent_kernel.repository.refs import OF_KERNEL as OF_KERNEL
     from agent_kernel.repository.refs import Head as Head
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from agent_kernel.repository.refs import check_ref_name as check_ref_name
     from agent_kernel.repository.repository import NameDiff as NameDiff
     from agent_kernel.repository.repository import Repository as Repository
-    from agent_kernel.repository.revisions import split_path as split_path
+    from agent_kernel.repository.repository import split_path as split_path
     from agent_kernel.repository.rewrite import ForgetReport as ForgetReport
     from agent_kernel.repository.rewrite import PruneReport as PruneReport
     from agent_kernel.repository.rewrite import Retention as Retention
@@ -128,24 +128,6 @@ __all__ = [
 
 _PACKAGE = "agent_kernel.repository"
 _MODULES: dict[str, tuple[str, ...]] = {
-    "blobs": (
-        "Representation",
-        "Output",
-        "Outputs",
-        "Pieces",
-        "digest_pieces",
-        "load_list",
-        "pieces_of",
-        "plan_cuts",
-        "read_blob",
-        "read_blob_into",
-        "read_representation",
-        "read_outputs",
-        "store_blob",
-        "store_list",
-        "store_outputs",
-        "stream_cuts",
-    ),
     "commits": (
         "Author",
         "Blob",
@@ -172,6 +154,22 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "TreeMerge",
     ),
     "objects": (
+        "Representation",
+        "Output",
+        "Outputs",
+        "Pieces",
+        "digest_pieces",
+        "load_list",
+        "pieces_of",
+        "plan_cuts",
+        "read_blob",
+        "read_blob_into",
+        "read_representation",
+        "read_outputs",
+        "store_blob",
+        "store_list",
+        "store_outputs",
+        "stream_cuts",
         "AtHand",
         "Objects",
         "Writer",
@@ -187,8 +185,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "repository": (
         "NameDiff",
         "Repository",
+        "split_path",
     ),
-    "revisions": ("split_path",),
     "rewrite": (
         "ForgetReport",
         "PruneReport",

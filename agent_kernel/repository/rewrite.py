@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 import msgspec
 
 from agent_kernel.errors import NameNotFoundError, RefNotFoundError, StoreFullError, StoreUnavailableError
-from agent_kernel.repository.blobs import blobs_of, chunks_of, load_list, read_outputs, store_list
 from agent_kernel.repository.commits import (
     ENCODER,
     NO_CHAT,
@@ -41,6 +40,7 @@ from agent_kernel.repository.commits import (
     preview_id,
     short,
 )
+from agent_kernel.repository.objects import blobs_of, chunks_of, load_list, read_outputs, store_list
 from agent_kernel.repository.refs import BRANCHES, HEADS, LOGS, TAGS, HeadRecord, LogRecord, Move, Ref
 from agent_kernel.repository.repository import MASKED, encode_names, set_in
 from agent_kernel.repository.runs import Forgetting, change_events, code_of_events, steps_of

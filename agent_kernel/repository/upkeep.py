@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 
 from agent_kernel.errors import DamagedObjectError, StoreUnavailableError
-from agent_kernel.repository.blobs import blobs_of, decode_list, decode_outputs
 from agent_kernel.repository.commits import (
     KIND_NAMES,
     Blob,
@@ -32,7 +31,18 @@ from agent_kernel.repository.commits import (
     kind_of,
     preview_id,
 )
-from agent_kernel.repository.objects import Fetched, base_of, is_genuine, make_damaged_error, unwrap, version_of, wrap
+from agent_kernel.repository.objects import (
+    Fetched,
+    base_of,
+    blobs_of,
+    decode_list,
+    decode_outputs,
+    is_genuine,
+    make_damaged_error,
+    unwrap,
+    version_of,
+    wrap,
+)
 from agent_kernel.repository.refs import (
     BRANCHES,
     EPOCH,

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from agent_kernel.repository import Commit, ObjectId, Repository, Unsaved
+    from agent_kernel.values.aliases import SaveFailure
     from agent_kernel.values.classes import ClassRegistry
-    from agent_kernel.values.dump import SaveFailure
     from agent_kernel.values.surface import Holdings
 
 

@@ -42,9 +42,8 @@ from agent_kernel.session.provenance import import_folders, version_now
 from agent_kernel.session.serialization import Components, roots_of
 from agent_kernel.session.tracking import NO_NAMES, NO_PIECES, Group, Placeholders, Tracking
 from agent_kernel.values import CLASS_PREFIX, previews
-from agent_kernel.values.aliases import Reach
+from agent_kernel.values.aliases import MemoryUse, Reach, SaveFailure
 from agent_kernel.values.definitions import DefinitionId
-from agent_kernel.values.dump import MemoryUse, SaveFailure
 from agent_kernel.values.groups import Dumped, Layout, decode_layout, dump_group, failures_of
 from agent_kernel.values.introspection import module_name
 from agent_kernel.values.loader import Loader

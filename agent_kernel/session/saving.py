@@ -28,7 +28,7 @@ from agent_kernel.repository import (
     store_blob,
     stream_cuts,
 )
-from agent_kernel.repository.blobs import INLINE
+from agent_kernel.repository.objects import INLINE
 from agent_kernel.session.provenance import version_now
 from agent_kernel.session.tracking import (
     NO_CUTS,
@@ -52,7 +52,7 @@ from agent_kernel.values.references import is_library, is_own, name_in, source_d
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from agent_kernel.values.dump import Memory
+    from agent_kernel.values.aliases import Memory
     from agent_kernel.values.segments import Cuts
 
 INLINE_MANIFEST = 320

@@ -19,13 +19,24 @@ import msgspec
 from agent_kernel.repository import Change, Entry, Unsaved
 from agent_kernel.session import saving
 from agent_kernel.session.tracking import LEAST_COST_S, NO_OWN, Group, Roots, Tracking
-from agent_kernel.values import CLASS_PREFIX, class_entry, nans, references
-from agent_kernel.values.aliases import BYTE_OWNERS, Reach, find, ids_of_items, join_reaches, root_below, root_of
-from agent_kernel.values.dump import OPEN, Dump, LiveNames
+from agent_kernel.values import CLASS_PREFIX, class_entry, references
+from agent_kernel.values.aliases import (
+    BYTE_OWNERS,
+    OPEN,
+    Dump,
+    LiveNames,
+    Reach,
+    find,
+    ids_of_items,
+    join_reaches,
+    root_below,
+    root_of,
+)
 from agent_kernel.values.groups import Dumped, Layout, are_same, dump_group, dump_plain, is_same, plain_stream, reach_of
 from agent_kernel.values.introspection import ATOM_IDS, ids_of, referents
 from agent_kernel.values.pickler import FOREIGN, explain, leads_to, type_name
 from agent_kernel.values.reducers import dispatch_table
+from agent_kernel.values.references import is_nan
 from agent_kernel.values.segments import Parts, is_long
 from agent_kernel.values.surface import Unsavable
 
@@ -178,7 +189,7 @@ class Components:
         for component in self._roots.values():
             component.compared.dumped.spent = None
         if _FIGURES in sys.modules:
-            from agent_kernel.values.constants import look_into
+            from agent_kernel.values.libraries import look_into
 
             # With the cell that imports it, which takes long anyway. What is noted is held once more.
             if look_into(_PACKAGE):
@@ -326,17 +337,17 @@ def _data_of(value: object, alone: saving.Compared) -> bytes:
     more = dump.met or dump.classes or dump.globals_used or dump.held_ids or dump.holders or dump.save_failures
     if more:
         return b""
-    from agent_kernel.values import plain_data
+    from agent_kernel.values import libraries
 
-    return plain_data.digest_of(value, dump.memory)
+    return libraries.digest_of(value, dump.memory)
 
 
 def _is_table_or_array(value: object) -> bool:
     if "numpy" not in sys.modules:
         return False
-    from agent_kernel.values import plain_data
+    from agent_kernel.values import libraries
 
-    return plain_data.is_table_or_array(value)
+    return libraries.is_table_or_array(value)
 
 
 def is_class_entry(name: str) -> bool:
@@ -649,7 +660,7 @@ class Dumps:
 
     def _is_atom(self, name: str, value: object) -> bool:
         """Whether the value is short and immutable, and was not saved together with others: then there is nothing to dump."""
-        if id(type(value)) not in ATOM_IDS or nans.is_nan(value):
+        if id(type(value)) not in ATOM_IDS or is_nan(value):
             return False
         size = len(value) if isinstance(value, str | bytes) else value.bit_length() if isinstance(value, int) else 0
         if size > _SHORT:
@@ -827,7 +838,7 @@ class Dumps:
         self, members: Mapping[str, object], compared: saving.Compared, shared: AbstractSet[int]
     ) -> dict[int, references.Named]:
         """The objects that members share with such ones, which stay the objects that they are wherever a checkout leads."""
-        from agent_kernel.values.constants import library_constants, packages_of
+        from agent_kernel.values.libraries import library_constants, packages_of
         from agent_kernel.values.reducers import is_inner
 
         dump = compared.dumped.dump

@@ -108,7 +108,7 @@ class AliasGrouping:
         dumped = self._dumps.by_name[name].dumped
         reach, dumps = dumped.reach, [dumped.dump, *(component.dump for component in dumped.dump.met)]
         while seems_shared():
-            from agent_kernel.values.constants import library_constants, packages_of
+            from agent_kernel.values.libraries import library_constants, packages_of
 
             if name not in self._libraries:
                 found = packages_of(chain.from_iterable((*dump.instances, *dump.opaque) for dump in dumps))
@@ -130,7 +130,7 @@ class AliasGrouping:
 
     def _settings_of_figures(self, package: str, reached: set[int]) -> set[int]:
         """Settings that were made after the import, and that figures alone hold: what else has one may change it."""
-        from agent_kernel.values.constants import find_in_settings
+        from agent_kernel.values.libraries import find_in_settings
 
         found = find_in_settings([package], reached)
         if not found:

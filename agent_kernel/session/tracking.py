@@ -34,8 +34,7 @@ from agent_kernel.values.introspection import ATOM_IDS, Rows, differences, ids_i
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Entry, Pieces, Unsaved
-    from agent_kernel.values.aliases import Reach
-    from agent_kernel.values.dump import MemoryUse, SaveFailure
+    from agent_kernel.values.aliases import MemoryUse, Reach, SaveFailure
     from agent_kernel.values.groups import Dumped
     from agent_kernel.values.segments import Cuts
     from agent_kernel.values.surface import Holdings
@@ -604,8 +603,7 @@ class Tracking:
         """Groups that look at some of this memory."""
         if not memory:
             return ()
-        from agent_kernel.values.aliases import Reach
-        from agent_kernel.values.dump import MemoryUse
+        from agent_kernel.values.aliases import MemoryUse, Reach
 
         self._memory.rebuild(self)
         return self._memory.find_overlapping(Reach(memory=[MemoryUse(None, "cpu", low, high) for low, high in memory]))

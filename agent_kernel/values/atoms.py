@@ -29,8 +29,8 @@ from typing import Any
 import msgspec
 from xxhash import xxh3_128, xxh3_128_digest
 
-from agent_kernel.values import nans
 from agent_kernel.values.introspection import addresses, ids_of, set_table_and_items, visit_set_table
+from agent_kernel.values.references import find_known_nan, may_hold_nan
 
 LONG = 10_000  # items, from which it pays
 _DEEPEST = 4  # tuples in tuples
@@ -193,13 +193,13 @@ def _nans_among(distinct: Sequence[object], pickled: bytes) -> tuple[tuple[int, 
 
     Of very many each was made by itself, as when numbers become objects.
     """
-    if not nans.may_hold(pickled):
+    if not may_hold_nan(pickled):
         return ()
     kinds = map(is_, map(type, distinct), repeat(float))
     floats: list[tuple[int, Any]] = list(compress(enumerate(distinct), kinds))
     found = [(place, value) for place, value in floats if value != value]
     if len(found) > _FEW_NANS:
-        found = [(place, value) for place, value in found if nans.find_known(value) is not None]
+        found = [(place, value) for place, value in found if find_known_nan(value) is not None]
     return tuple(found)
 
 

@@ -35,7 +35,7 @@ from agent_kernel.values.restore.classes import is_made_again
 from agent_kernel.values.surface import find_death_callbacks
 
 if TYPE_CHECKING:
-    from agent_kernel.values.dump import LiveNames
+    from agent_kernel.values.aliases import LiveNames
 
 # There with the methods, before any instance.
 _PLAIN = frozenset({int, float, complex, str, bytes, bool, type(None), types.FunctionType, itertools.count})

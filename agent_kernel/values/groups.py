@@ -21,10 +21,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from xxhash import xxh3_128
 
-from agent_kernel.values import CLASS_PREFIX, atoms, nans, references, segments
+from agent_kernel.values import CLASS_PREFIX, atoms, references, segments
 from agent_kernel.values.aliases import (
     BY_PLACE,
+    Components,
+    Dump,
+    LiveNames,
+    Memory,
     Reach,
+    SaveFailure,
     clusters_of,
     find,
     find_possibly_shared,
@@ -34,7 +39,6 @@ from agent_kernel.values.aliases import (
     reach,
     reach_of_saved,
 )
-from agent_kernel.values.dump import Components, Dump, LiveNames, Memory, SaveFailure
 from agent_kernel.values.introspection import ATOM_IDS, ids_of
 from agent_kernel.values.pickler import (
     FOREIGN,
@@ -48,7 +52,7 @@ from agent_kernel.values.pickler import (
     open_dump,
     write_with_nans,
 )
-from agent_kernel.values.references import Named
+from agent_kernel.values.references import Named, NanMarker, is_nan, may_hold_nan
 from agent_kernel.values.segments import NOWHERE, Cuts
 from agent_kernel.values.surface import find_death_callbacks, find_holdings, is_alone
 
@@ -402,12 +406,12 @@ def plain_stream(value: object, namespace: dict[str, object]) -> bytes | None:
     if not _holds_only_atoms(value) or references.may_be_container(value, namespace):
         return None
     stream = pickle.dumps(value, PROTOCOL)
-    return None if nans.may_hold(stream) else stream
+    return None if may_hold_nan(stream) else stream
 
 
 def dump_plain(value: object, namespace: dict[str, object]) -> Dumped | None:
     """The dump of an atom, or of a short container of atoms; None of anything else."""
-    if id(type(value)) in ATOM_IDS and not nans.is_nan(value):
+    if id(type(value)) in ATOM_IDS and not is_nan(value):
         return Dumped(_PLAIN, [pickle.dumps(value, PROTOCOL)], [], Dump(), Reach())
     stream = plain_stream(value, namespace)
     if stream is None:
@@ -771,7 +775,7 @@ def _dump_around(
     """
     leading: list[set[int]] = []
 
-    def write(marker: nans.Marker | None) -> tuple[segments.Pointing, bytes]:
+    def write(marker: NanMarker | None) -> tuple[segments.Pointing, bytes]:
         leading.clear()
         sink = io.BytesIO()
         pickler = segments.open_pointing(sink, Dump(), names, namespace, numbers)

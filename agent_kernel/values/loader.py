@@ -28,9 +28,9 @@ from typing import Any, ClassVar, Protocol
 from agent_kernel.errors import BundleError, StoreUnavailableError
 from agent_kernel.quiet import seldom_collected
 from agent_kernel.values import restore
+from agent_kernel.values.aliases import SaveFailure
 from agent_kernel.values.classes import DICTS, PLAIN_CONTAINERS, Content, by_need, containers_below, is_container
 from agent_kernel.values.definitions import NoSourceError, find_nested_codes, load_code, stand_in
-from agent_kernel.values.dump import SaveFailure
 from agent_kernel.values.groups import failures_of
 from agent_kernel.values.introspection import bases_of, class_dict, ids_of, module_name
 from agent_kernel.values.restore.code import ModuleContent

@@ -29,9 +29,8 @@ from weakref import getweakrefcount
 
 from xxhash import xxh3_128
 
-from agent_kernel.values import nans, reducers, references, restore
-from agent_kernel.values.aliases import find_cluster, owner_of
-from agent_kernel.values.dump import (
+from agent_kernel.values import reducers, references, restore
+from agent_kernel.values.aliases import (
     CONSTANT,
     COPIED,
     OBJECTS,
@@ -42,8 +41,11 @@ from agent_kernel.values.dump import (
     LiveNames,
     MemoryUse,
     SaveFailure,
+    find_cluster,
+    owner_of,
 )
 from agent_kernel.values.introspection import addresses, find_loaded, ids_in, ids_of
+from agent_kernel.values.references import NanMarker, find_unmarked_nans, may_hold_nan
 from agent_kernel.values.restore.objects import own_dict_state
 from agent_kernel.values.surface import find_holdings
 
@@ -152,7 +154,7 @@ class Pickler(pickle.Pickler):
         self.module_budget = reducers.MOST_IN_MODULES
         self.derived: set[int] = set()  # ids of mappings that are filled again, and are saved empty
         self.known_of_types: dict[tuple[object, ...], Any] = {}  # what reducers found out, as long as this dump lasts
-        self.marker: nans.Marker | None = None  # where NaNs are met: says which they are
+        self.marker: NanMarker | None = None  # where NaNs are met: says which they are
         own = gc.get_referents(self)  # before the memo holds anything
         self._count_of_own, self._sum_of_own = len(own), sum(map(id, own))
 
@@ -179,10 +181,10 @@ class Pickler(pickle.Pickler):
         """Dump one more value with the same memo, and note in another record what is met."""
         self.dump_record = self._records[0] = record
         if self.marker is None:
-            self.mark_nans(nans.Marker(self.namespace))
+            self.mark_nans(NanMarker(self.namespace))
         self.dump(value)
 
-    def mark_nans(self, marker: nans.Marker) -> None:
+    def mark_nans(self, marker: NanMarker) -> None:
         """Write of each NaN which it is, from the next value on."""
         self.marker = marker
         before = self.list_saved()
@@ -947,7 +949,7 @@ def _dump(
 ) -> Pickler:
     pins = {item: found for item, found in named.items() if not found.reference.module}
 
-    def write(marker: nans.Marker | None) -> tuple[Pickler, bytes]:
+    def write(marker: NanMarker | None) -> tuple[Pickler, bytes]:
         sink = io.BytesIO()
         dump = Dump()
         pickler: Pickler
@@ -972,7 +974,7 @@ def _dump(
 
 
 def write_with_nans(
-    write: Callable[[nans.Marker | None], tuple[Pickler, bytes]],
+    write: Callable[[NanMarker | None], tuple[Pickler, bytes]],
     namespace: Mapping[str, object],
     *,
     expects_marks: bool = False,
@@ -984,14 +986,14 @@ def write_with_nans(
     """
     if not expects_marks:
         pickler, stream = write(None)
-        if not nans.may_hold(stream):
+        if not may_hold_nan(stream):
             return pickler
-        held = nans.find_unmarked(stream, pickler.list_saved())
+        held = find_unmarked_nans(stream, pickler.list_saved())
         if held is not None:
             pickler.dump_record.opaque += held
             return pickler
         del pickler  # it holds all attribute dicts, which would seem to be shared
-    marker = nans.Marker(namespace)
+    marker = NanMarker(namespace)
     pickler, _ = write(marker)
     if marker.number_shared():
         del pickler

@@ -26,8 +26,9 @@ from importlib import import_module
 from types import NoneType
 from typing import Any, ClassVar, Final
 
-from agent_kernel.values import nans, plain_tables
+from agent_kernel.values import plain_tables
 from agent_kernel.values.plain_tables import Callee, Part, refuse
+from agent_kernel.values.references import KNOWN_NANS, is_nan, load_nan
 from agent_kernel.values.restore.buffers import StoredBytes, bytes_of
 from agent_kernel.values.restore.context import current
 from agent_kernel.values.restore.paths import FOREIGN
@@ -264,12 +265,12 @@ class PlainUnpickler(Finding, _Python):  # type: ignore[misc]
 
     def _nan(self, mark: str) -> float:
         try:
-            return nans.load(mark, self.nans, self.find_nan)
+            return load_nan(mark, self.nans, self.find_nan)
         except (ValueError, struct.error) as error:
             raise refuse("a number that is written in a way of its own") from error
 
     def find_nan(self, module: str, name: str) -> object:
-        return super().find_nan(module, name) if (module, name) in nans.KNOWN else None
+        return super().find_nan(module, name) if (module, name) in KNOWN_NANS else None
 
     def find_class(self, module: str, name: str, /) -> Any:
         module = "pathlib" if module == "pathlib._local" else module  # Python 3.13 has its paths there
@@ -416,12 +417,7 @@ def _set_nans(items: Any, found: Any) -> None:
         raise refuse("an array of objects that is made in a way of its own")
     for one in found:
         place, value = one if type(one) is tuple and len(one) == 2 else (None, None)
-        if (
-            type(place) is not int
-            or not 0 <= place < len(items)
-            or not nans.is_nan(value)
-            or not nans.is_nan(items[place])
-        ):
+        if type(place) is not int or not 0 <= place < len(items) or not is_nan(value) or not is_nan(items[place]):
             raise refuse("an array of objects that is made in a way of its own")
         items[place] = value
 

@@ -28,10 +28,11 @@ from typing import Any
 import msgspec
 from xxhash import xxh3_128_digest
 
-from agent_kernel.values import aliases, nans, reducers
-from agent_kernel.values.dump import Dump, LiveNames
+from agent_kernel.values import aliases, reducers
+from agent_kernel.values.aliases import Dump, LiveNames
 from agent_kernel.values.introspection import ADDRESS_BYTES, addresses, ids_in, ids_of
 from agent_kernel.values.pickler import FOREIGN, Pickler, write_with_nans
+from agent_kernel.values.references import NanMarker, is_nan
 
 # -- where a long container is cut, so that the cuts stay where they were
 #
@@ -272,7 +273,7 @@ def dump_segments(
 
 def _share_nans(parts: Sequence[Segment]) -> bool:
     """Whether two segments hold the same NaN that no module holds."""
-    times = Counter(found for part in parts for found in set(ids_of(filter(nans.is_nan, part.dump.opaque))))
+    times = Counter(found for part in parts for found in set(ids_of(filter(is_nan, part.dump.opaque))))
     return any(count > 1 for count in times.values())
 
 
@@ -341,7 +342,7 @@ class Pointing(Pickler):
             return self.marker.mark(obj)
         return number
 
-    def mark_nans(self, marker: nans.Marker) -> None:
+    def mark_nans(self, marker: NanMarker) -> None:
         self.marker = marker
 
 
@@ -378,7 +379,7 @@ def _pickle_items(
     *,
     expects_marks: bool = False,
 ) -> Pickler:
-    def write(marker: nans.Marker | None) -> tuple[Pickler, bytes]:
+    def write(marker: NanMarker | None) -> tuple[Pickler, bytes]:
         clear(dump)
         sink = io.BytesIO()
         pickler = (

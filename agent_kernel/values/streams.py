@@ -14,9 +14,10 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from agent_kernel.values import classes, nans, restore
+from agent_kernel.values import classes, restore
 from agent_kernel.values.groups import Layout
 from agent_kernel.values.introspection import referents
+from agent_kernel.values.references import NUMPYS_NAN, load_nan
 
 __all__ = ["MOST_STEPS", "Buffer", "Call", "Name", "calls", "peek"]
 
@@ -202,7 +203,7 @@ class Finding:
         self.nans: dict[str, float] = {}
 
     def persistent_load(self, pid: Any) -> object:
-        return nans.load(pid, self.nans, self.find_nan) if type(pid) is str else self.pointed[pid]
+        return load_nan(pid, self.nans, self.find_nan) if type(pid) is str else self.pointed[pid]
 
     def find_nan(self, module: str, name: str) -> object:
         try:
@@ -249,7 +250,9 @@ _MOVED = {
     "agent_kernel.commands.refs": "agent_kernel.commands.checkout",
     "agent_kernel.commands.table": "agent_kernel.commands.scope",
     "agent_kernel.commands.timeline": "agent_kernel.commands.history",
+    "agent_kernel.repository.blobs": "agent_kernel.repository.objects",
     "agent_kernel.storage.protocol": "agent_kernel.storage",
+    "agent_kernel.values.dump": "agent_kernel.values.aliases",
 }
 
 
@@ -462,5 +465,5 @@ def _make_call(name: str, args: tuple[object, ...]) -> Call | Name | float:
     """What a call makes: of a function that only looks a name up, what stands under that name. Which NaN one is does not count."""
     if name == _BY_NAME:
         text = ".".join(map(str, args))
-        return math.nan if text == nans.NUMPYS else Name(text)
+        return math.nan if text == NUMPYS_NAN else Name(text)
     return Call(_COLUMN, args[:-1]) if name == _COLUMN_WITH_NANS else Call(name, args)

@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from types import FrameType
 
-    from agent_kernel.values.aliases import Reach
-    from agent_kernel.values.dump import SaveFailure
+    from agent_kernel.values.aliases import Reach, SaveFailure
 
 
 # What is read here is of any type.
@@ -243,7 +242,7 @@ class Holdings(msgspec.Struct):
 
     def find_shared(self, reach: Reach) -> frozenset[int]:
         """Find what a value reaches of all this: ids of objects, and where the memory begins."""
-        from agent_kernel.values.dump import OBJECTS, OPEN
+        from agent_kernel.values.aliases import OBJECTS, OPEN
 
         found = reach.ids & self.ids
         for use in reach.memory:

@@ -30,15 +30,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from agent_kernel.quiet import unwarned
-from agent_kernel.values.aliases import root_of
+from agent_kernel.values.aliases import Dump, SaveFailure, root_of
 from agent_kernel.values.definitions import find_nested_codes
-from agent_kernel.values.dump import Dump, SaveFailure
 from agent_kernel.values.introspection import bases_of, class_dict, module_name
 from agent_kernel.values.references import is_library
 from agent_kernel.values.surface import Placeholder
 
 if TYPE_CHECKING:
-    from agent_kernel.values.dump import Memory
+    from agent_kernel.values.aliases import Memory
     from agent_kernel.values.pickler import Pickler
     from agent_kernel.values.reducers import Handler
 

@@ -67,7 +67,7 @@ def ask(path: str, words: list[str]) -> None:
 
 _IMPORTED = (
     "agent_kernel.mcp",
-    "agent_kernel.repository.blobs",
+    "agent_kernel.repository.objects",
     "agent_kernel.session.loading",
     "agent_kernel.session.staging",
     "agent_kernel.storage.lmdb",

@@ -16,7 +16,8 @@ from xxhash import xxh3_128_digest
 
 from agent_kernel.errors import DamagedObjectError
 from agent_kernel.repository import AtHand
-from agent_kernel.repository.blobs import (
+from agent_kernel.repository.commits import Blob, Kind
+from agent_kernel.repository.objects import (
     LONGEST,
     PARALLEL_FROM,
     PIECE,
@@ -30,7 +31,6 @@ from agent_kernel.repository.blobs import (
     store_blob,
     stream_cuts,
 )
-from agent_kernel.repository.commits import Blob, Kind
 from agent_kernel.repository.repository import Repository
 
 MANY = 100 * PIECE + 17
@@ -89,7 +89,7 @@ def test_pieces_that_are_known_are_not_hashed_again_wherever_they_move(
 ) -> None:
     buffer = os.urandom(4 * PIECE)
     _, pieces, _ = _store(repo, buffer)
-    monkeypatch.setattr("agent_kernel.repository.blobs.address", None)  # BLAKE3 would raise
+    monkeypatch.setattr("agent_kernel.repository.objects.address", None)  # BLAKE3 would raise
     swapped = buffer[2 * PIECE :] + buffer[: 2 * PIECE]
     blob, _, written = _store(repo, swapped, known=pieces)
     assert written == 0

@@ -11,9 +11,8 @@ import pytest
 
 from agent_kernel.errors import BranchInUseError, DamagedObjectError, StoreUnavailableError
 from agent_kernel.repository import upkeep
-from agent_kernel.repository.blobs import Pieces, digest_pieces, plan_cuts, read_blob, store_blob
 from agent_kernel.repository.commits import Blob, Commit, Entry, Kind, Manifest, ObjectId, encode
-from agent_kernel.repository.objects import Writer
+from agent_kernel.repository.objects import Pieces, Writer, digest_pieces, plan_cuts, read_blob, store_blob
 from agent_kernel.repository.refs import Head, Holder, start_of
 from agent_kernel.repository.repository import Repository
 from agent_kernel.repository.upkeep import collect

@@ -24,7 +24,7 @@ from agent_kernel.repository import (
     read_representation,
     store_outputs,
 )
-from agent_kernel.repository.blobs import VERSION
+from agent_kernel.repository.objects import OUTPUTS_VERSION
 from agent_kernel.storage import MemoryStore
 from tests.support.repositories import AUTHOR, commit_values
 
@@ -37,7 +37,7 @@ def picture(payload: bytes) -> Output:
 
 
 def shown(*outputs: Output) -> Outputs:
-    return Outputs(version=VERSION, outputs=outputs)
+    return Outputs(version=OUTPUTS_VERSION, outputs=outputs)
 
 
 def commit_outputs(repo: Repository, outputs: Outputs, source: str = "plot()") -> ObjectId:
@@ -118,7 +118,7 @@ def test_a_copied_store_has_the_outputs_too(tmp_path: object) -> None:
 
 def test_outputs_of_a_newer_release_are_refused_and_never_collected(repo: Repository) -> None:
     commit_values(repo, {"x": "1"})
-    commit_outputs(repo, msgspec.structs.replace(shown(picture(os.urandom(5_000))), version=VERSION + 1))
+    commit_outputs(repo, msgspec.structs.replace(shown(picture(os.urandom(5_000))), version=OUTPUTS_VERSION + 1))
     with pytest.raises(NewerFormatError):
         repo.gc(grace_s=0)
     assert repo.stats("s").objects["chunk"] == 1

@@ -11,8 +11,8 @@ from pathlib import Path
 from threading import Event
 
 from agent_kernel.errors import StoreUnavailableError
-from agent_kernel.repository.blobs import Pieces, digest_pieces, plan_cuts, store_blob
 from agent_kernel.repository.commits import Commit, Entry, Kind, Manifest, encode
+from agent_kernel.repository.objects import Pieces, digest_pieces, plan_cuts, store_blob
 from agent_kernel.repository.repository import Repository
 from agent_kernel.storage import LmdbStore
 from tests.support.repositories import AUTHOR, commit_values, switch

@@ -9,8 +9,7 @@ import pytest
 
 from agent_kernel.errors import AmbiguousRefError, RefNotFoundError
 from agent_kernel.repository.commits import ALGORITHM, Kind, ObjectId, hex_of, short
-from agent_kernel.repository.repository import Repository
-from agent_kernel.repository.revisions import split_path
+from agent_kernel.repository.repository import Repository, split_path
 from tests.repository.test_history import Git, _ours, _random_dag
 from tests.support.notebooks import Notebook
 from tests.support.repositories import commit_values, detach, switch

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from agent_kernel.repository.blobs import digest_pieces, plan_cuts, store_blob
 from agent_kernel.repository.commits import KIND_NAMES, Commit, Entry, Kind, Manifest, ObjectId, encode
+from agent_kernel.repository.objects import digest_pieces, plan_cuts, store_blob
 from agent_kernel.repository.repository import Repository
 from tests.support.repositories import AUTHOR, commit_values, detach
 

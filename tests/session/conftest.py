@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.session import staging, tracking, workspace
-from agent_kernel.values import aliases, atoms, classes, groups, pickler, plain_data, segments, trials
+from agent_kernel.values import aliases, atoms, classes, groups, libraries, pickler, segments, trials
 from tests.session.breaking import Breaks
 
 # All that says from when on a container is long, and each length that goes with it.
@@ -23,7 +23,7 @@ _BOUNDS = {
     classes: ("_MOST_ITEMS",),
     groups: ("_LARGE_BYTES", "_WALKED_BYTES"),
     pickler: ("_MANY",),
-    plain_data: ("_MOST_OBJECTS",),
+    libraries: ("_MOST_OBJECTS",),
     staging: ("MANY",),
     tracking: ("MANY",),
     trials: ("MOST_BYTES",),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_kernel.repository import AtHand, Kind, ObjectId, Objects, address, digest_pieces
-from agent_kernel.repository.blobs import PIECE
+from agent_kernel.repository.objects import PIECE
 from agent_kernel.session import saving
 from agent_kernel.session.workspace import Loaded, Workspace
 from agent_kernel.storage import Buffer

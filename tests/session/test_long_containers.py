@@ -9,8 +9,7 @@ import pytest
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
 from agent_kernel.values import aliases, atoms, groups, segments
-from agent_kernel.values.aliases import reach
-from agent_kernel.values.dump import Dump
+from agent_kernel.values.aliases import Dump, reach
 from tests.support.notebooks import Notebook, names_changed
 
 _FROM_LENGTH = segments.FROM_LENGTH // 5

@@ -12,7 +12,7 @@ from agent_kernel.errors import LostValueError
 from agent_kernel.repository import Unsaved, short
 from agent_kernel.session import Repository, Versioned
 from agent_kernel.storage import MemoryStore
-from agent_kernel.values.dump import SaveFailure
+from agent_kernel.values.aliases import SaveFailure
 from tests.support.notebooks import Notebook, names_changed
 
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_kernel.session.tracking import MemoryIndex
-from agent_kernel.values.aliases import Reach, memory_pairs
-from agent_kernel.values.dump import CONSTANT, COPIED, OPEN, MemoryUse
+from agent_kernel.values.aliases import CONSTANT, COPIED, OPEN, MemoryUse, Reach, memory_pairs
 
 Place = tuple[str, int, int, int]  # space, low, length, written
 PLACES = st.tuples(

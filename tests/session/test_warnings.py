@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from agent_kernel.quiet import unwarned
-from agent_kernel.values.constants import library_constants, packages_of
+from agent_kernel.values.libraries import library_constants, packages_of
 from tests.support.notebooks import Notebook, names_changed
 
 LIBRARIES = {

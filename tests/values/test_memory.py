@@ -8,6 +8,7 @@ import pytest
 
 from agent_kernel.values.aliases import (
     Cluster,
+    MemoryUse,
     Span,
     address_of,
     clusters_of,
@@ -15,7 +16,6 @@ from agent_kernel.values.aliases import (
     group_overlapping,
     owner_of,
 )
-from agent_kernel.values.dump import MemoryUse
 from agent_kernel.values.reducers.arrays import bounds
 from tests.values.notebook import Namespace
 

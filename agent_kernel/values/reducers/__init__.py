@@ -36,7 +36,7 @@ _FAMILIES = {
     "pandas": "frames",
     "polars": "frames",
     "pyarrow": "frames",
-    "torch": "tensors",
+    "torch": "handles",
     "matplotlib": "figures",
     "sqlite3": "databases",
     "ipywidgets": "handles",

@@ -17,11 +17,11 @@ from weakref import getweakrefcount
 
 import numpy as np
 
-from agent_kernel.values import nans
 from agent_kernel.values.aliases import BYTE_OWNERS, Span, find_cluster, owner_of
 from agent_kernel.values.atoms import LONG, Part, encode_array
 from agent_kernel.values.pickler import reduce
 from agent_kernel.values.reducers import HANDLERS, Handler, by_name, is_notebook_type, leaf
+from agent_kernel.values.references import NUMPYS_NAN
 from agent_kernel.values.restore import arrays as restore
 from agent_kernel.values.restore.buffers import exact_bytes
 from agent_kernel.values.restore.objects import bare_instance, made_by
@@ -385,7 +385,7 @@ class _NumpysNan:
 
 _numpys_nan: Any = _NumpysNan()
 _nan: object = np.nan
-HANDLERS.keep(_NumpysNan, lambda pickler, _: by_name(*nans.NUMPYS.split(".")))
+HANDLERS.keep(_NumpysNan, lambda pickler, _: by_name(*NUMPYS_NAN.split(".")))
 
 
 def _list_items(flat: Any) -> list[object]:

@@ -9,7 +9,7 @@ import gc
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
-from agent_kernel.values.dump import SaveFailure
+from agent_kernel.values.aliases import SaveFailure
 from agent_kernel.values.reducers import Handler
 from agent_kernel.values.restore import objects as restore
 

@@ -17,8 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from agent_kernel.values.aliases import owner_of
-from agent_kernel.values.dump import COPIED, OBJECTS, MemoryUse
+from agent_kernel.values.aliases import COPIED, OBJECTS, MemoryUse, owner_of
 from agent_kernel.values.introspection import module_name
 from agent_kernel.values.pickler import leaves_of, reduce
 from agent_kernel.values.reducers import Handler, immutable, instances, leaf, objects

@@ -1,4 +1,4 @@
-"""Objects that stand for something outside the kernel: widgets in a front end, files of HDF5, open stores of our own."""
+"""Objects whose content lies elsewhere: tensors of torch, widgets in a front end, files of HDF5, open stores of our own."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec.structs import astuple
 
+from agent_kernel.values.aliases import Span, find_cluster
 from agent_kernel.values.introspection import module_name
-from agent_kernel.values.reducers import Handler, dispatch_table
-from agent_kernel.values.restore import widgets
+from agent_kernel.values.reducers import Handler, dispatch_table, leaf
+from agent_kernel.values.restore import tensors, widgets
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
-
 
 # By name, because they are above this layer. What they consist of (locks, threads, an environment) tells a reader nothing.
 _STORES = ("Repository", "Snapshot", "Committing", "Versioned", "LmdbStore", "MemoryStore", "EventStore")
@@ -21,6 +21,8 @@ _HANDLES = frozenset({*_STORES, "ExecutionContext", "Run", "Race", "Preview"})
 
 def handler_for(kind: type) -> Handler | None:
     names = {(module_name(base).partition(".")[0], base.__name__) for base in kind.__mro__}
+    if any(package == "torch" for package, _ in names) and (found := _handler_for_torch(kind)) is not None:
+        return found
     if ("ipywidgets", "Widget") in names:
         return reduce_widget
     if ("traitlets", "HasTraits") in names:
@@ -110,3 +112,81 @@ def _note(pickler: Pickler, value: Any, parts: tuple[Any, ...]) -> tuple[Any, ..
         pickler.dump_record.opaque.append(value)
         pickler.note_parts(parts)
     return parts
+
+
+# -- torch: tensors through plain memory, so that views share a storage again and gradients come back
+#
+# torch's own pickling copies a whole storage into the stream for each view, and forgets `.grad`.
+
+
+def _handler_for_torch(kind: type) -> Handler | None:
+    import torch
+
+    if kind is torch.Tensor or issubclass(kind, torch.nn.Parameter):
+        return reduce_tensor
+    if kind in (torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format):
+        return leaf
+    return None
+
+
+def reduce_tensor(pickler: Pickler, tensor: Any) -> Any:
+    import torch
+
+    if not _is_plain(tensor):
+        pickler.dump_record.instances.append(tensor)
+        return pickler.protect(tensor) if pickler.careful else NotImplemented
+    pickler.dump_record.opaque.append(tensor)
+    device = str(tensor.device)
+    low, high = _bounds(tensor)
+    pickler.uses(tensor, low, high, device)
+    values = tensor.detach()
+    storage, offset, strides = _storage(pickler, values, low, high, device)
+    dtype = str(tensor.dtype).partition(".")[2]
+    made = (storage, dtype, offset, tuple(tensor.shape), strides, device)
+    gradient = tensor.grad if tensor.is_leaf else None
+    state = (tensor.requires_grad, gradient, dict(tensor.__dict__))
+    pickler.note_parts(state)
+    make: Any = tensors.tensor
+    if type(tensor) is not torch.Tensor:
+        make, made = tensors.parameter, (*made, type(tensor))  # type: ignore[assignment]
+    return make, made, state, None, None, tensors.tensor_state
+
+
+def _is_plain(tensor: Any) -> bool:
+    import torch
+
+    return (
+        tensor.layout is torch.strided
+        and not tensor.is_quantized
+        and not tensor.is_conj()
+        and not tensor.is_neg()
+        and tensor.device.type in ("cpu", "cuda")
+    )
+
+
+def _bounds(tensor: Any) -> tuple[int, int]:
+    low = tensor.data_ptr()
+    if tensor.numel() == 0:
+        return low, low
+    reach = sum((count - 1) * stride for count, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return low, low + (reach + 1) * tensor.element_size()
+
+
+def _storage(pickler: Pickler, values: Any, low: int, high: int, device: str) -> tuple[Any, int, tuple[int, ...]]:
+    """Where the elements are stored: in a shared cluster, or in bytes of the tensor's own."""
+    import torch
+
+    size = values.element_size()
+    cluster = find_cluster(pickler.clusters, low, device) if values.numel() else None
+    if cluster is not None and (low - cluster.base_low) % size == 0:
+        return cluster.base, (low - cluster.base_low) // size, tuple(values.stride())
+    if (high - low) != values.numel() * size:
+        values = values.contiguous()
+    if values.numel() == 0:
+        return Span(0, 0, None), 0, tuple(values.stride())
+    flat = torch.as_strided(values, (values.numel(),), (1,))
+    flat = flat.cpu() if device != "cpu" else flat
+    start = flat.data_ptr()
+    holder = Span(start, start + flat.numel() * size, flat)
+    pickler.keepalive.append(holder)
+    return holder, 0, tuple(values.stride())
