@@ -333,10 +333,25 @@ def test_a_class_of_this_package_that_lies_elsewhere_now_is_found(old: str) -> N
         ("agent_kernel.agents.execution_context", "ExecutionContext"),  # as `ak.here()` gave it
         ("agent_kernel.agents.cleanup", "PartialWork"),  # and these as commands answered: `branches = %agent branch`
         ("agent_kernel.cells.files", "Script"),
+        ("agent_kernel.commands.diff", "Difference"),
+        ("agent_kernel.commands.output", "Lines"),
+        ("agent_kernel.commands.output", "Table"),
         ("agent_kernel.commands.refs", "RefList"),
         ("agent_kernel.commands.refs", "RefRow"),
         ("agent_kernel.commands.table", "Overview"),
         ("agent_kernel.commands.timeline", "Record"),
+        ("agent_kernel.bundle.key_commands", "Keys"),
+        ("agent_kernel.verbs.contents", "Stored"),
+        ("agent_kernel.verbs.upkeep", "Verified"),
+        ("agent_kernel.errors.repository", "MergeConflictError"),  # an error that a cell kept
+        ("agent_kernel.repository.blobs", "Output"),  # and what a program got from a repository or a session
+        ("agent_kernel.repository.merging", "Conflict"),
+        ("agent_kernel.repository.rewriting", "PruneReport"),
+        ("agent_kernel.repository.verifying", "VerifyReport"),
+        ("agent_kernel.session.reports", "Report"),
+        ("agent_kernel.session.reports", "Status"),
+        ("agent_kernel.storage.protocol", "StoreSize"),
+        ("agent_kernel.values.dump", "SaveFailure"),
     ],
 )
 def test_what_an_earlier_release_stored_of_our_own_is_found(old: str, name: str) -> None:
