@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
     from agent_kernel.repository import Outputs, Unsaved
     from agent_kernel.repository.objects import Output
-    from agent_kernel.session.live_objects import Living
     from agent_kernel.session.provenance import NotebookSnapshot
+    from agent_kernel.session.tracking import Living
     from agent_kernel.storage import Durability
 
 __all__ = ["Binding", "CellPanels", "MakePanels", "NoPanels", "Notices", "Options", "OutputRecorder", "can_ask"]

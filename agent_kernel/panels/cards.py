@@ -17,11 +17,11 @@ import anywidget
 import traitlets
 
 from agent_kernel.agents.races.comparison import html_of, text_of
-from agent_kernel.background import Repeated
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.panels.server import keep_thread
 from agent_kernel.panels.widget import HistoryPanel, identify_card, read_bundle
 from agent_kernel.queries.agents import represent_card, represent_question
+from agent_kernel.quiet import Repeated
 
 if TYPE_CHECKING:
     from agent_kernel.agents.races.race import Race

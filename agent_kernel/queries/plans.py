@@ -23,8 +23,8 @@ from agent_kernel.queries.wording import Side, shorten_line, side_of
 from agent_kernel.repository import Change, Entry, Manifest, ObjectId, Tree, short
 from agent_kernel.session import trust
 from agent_kernel.session.history import changes_between
-from agent_kernel.session.live_objects import commits_of_cells, describe_failures, is_of_session, remedy_for
 from agent_kernel.session.merge import describe_conflict, start
+from agent_kernel.session.tracking import commits_of_cells, describe_failures, is_of_session, remedy_for
 from agent_kernel.values import previews
 from agent_kernel.values.groups import decode_layout, failures_of
 

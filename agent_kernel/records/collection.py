@@ -25,7 +25,6 @@ import msgspec
 from pydantic import BaseModel
 from xxhash import xxh3_128_digest
 
-from agent_kernel.background import Repeated
 from agent_kernel.errors import (
     InvalidRecordError,
     RecordError,
@@ -34,7 +33,7 @@ from agent_kernel.errors import (
     StaleRecordError,
     TransactionConflictError,
 )
-from agent_kernel.quiet import uncollected
+from agent_kernel.quiet import Repeated, uncollected
 from agent_kernel.records.checks import (
     call_with,
     checks_arguments,

@@ -34,7 +34,6 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 import msgspec
 import zstandard
 
-from agent_kernel.background import Repeated
 from agent_kernel.errors import (
     AgentKernelError,
     BranchInUseError,
@@ -44,6 +43,7 @@ from agent_kernel.errors import (
     StoreReadOnlyError,
     StoreUnavailableError,
 )
+from agent_kernel.quiet import Repeated
 from agent_kernel.records.sessions import SESSIONS, LiveBranch
 from agent_kernel.records.trees import (
     LIST,

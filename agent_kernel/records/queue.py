@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeA
 import msgspec
 from pydantic import Field
 
-from agent_kernel.background import Repeated
 from agent_kernel.errors import (
     InvalidRecordError,
     RecordError,
@@ -27,6 +26,7 @@ from agent_kernel.errors import (
     StaleRecordError,
     TransitionError,
 )
+from agent_kernel.quiet import Repeated
 from agent_kernel.records.checks import (
     call_with,
     checks_arguments,

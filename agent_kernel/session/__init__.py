@@ -10,12 +10,12 @@ from agent_kernel.lazy_imports import import_lazily
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Author
-    from agent_kernel.session.live_objects import Living
     from agent_kernel.session.operations import Report as Report
     from agent_kernel.session.operations import Status as Status
     from agent_kernel.session.session import Session as Session
     from agent_kernel.session.snapshot import Repository as Repository
     from agent_kernel.session.snapshot import Snapshot as Snapshot
+    from agent_kernel.session.tracking import Living
     from agent_kernel.session.versioned import Live as Live
     from agent_kernel.session.versioned import Versioned as Versioned
     from agent_kernel.storage import Store

@@ -80,9 +80,9 @@ if TYPE_CHECKING:
     from agent_kernel.records.lines import Pending
     from agent_kernel.repository import Commit, Outputs
     from agent_kernel.repository.commits import Recent
-    from agent_kernel.session.live_objects import Living
     from agent_kernel.session.provenance import NotebookSnapshot
     from agent_kernel.session.serialization import Staged
+    from agent_kernel.session.tracking import Living
 
 
 # -- where a session stands: its namespace, its branch and HEAD, and what the branch holds that memory does not

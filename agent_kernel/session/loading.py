@@ -34,13 +34,13 @@ from agent_kernel.repository import (
     read_blob_into,
     short,
 )
-from agent_kernel.session import saving, trust
+from agent_kernel.session import trust
 from agent_kernel.session.history import error_line
-from agent_kernel.session.live_objects import Living
 from agent_kernel.session.operations import class_groups, find_needed_classes
 from agent_kernel.session.provenance import import_folders, version_now
-from agent_kernel.session.serialization import Components, roots_of
-from agent_kernel.session.tracking import NO_NAMES, NO_PIECES, Group, Placeholders, Tracking
+from agent_kernel.session.serialization import Compared, Components, address_in, compare, own_of, roots_of
+from agent_kernel.session.staging import address_of, describe_unsaved, is_source, make_group
+from agent_kernel.session.tracking import NO_NAMES, NO_PIECES, Group, Living, Placeholders, Tracking
 from agent_kernel.values import CLASS_PREFIX, previews
 from agent_kernel.values.aliases import MemoryUse, Reach, SaveFailure
 from agent_kernel.values.definitions import DefinitionId
@@ -277,7 +277,7 @@ class _Definitions:
         self._repo = repo
 
     def definition(self, definition: bytes) -> bytes:
-        return self._repo.objects.get(Kind.DEFINITION, ObjectId(saving.address_of(DefinitionId(definition))))
+        return self._repo.objects.get(Kind.DEFINITION, ObjectId(address_of(DefinitionId(definition))))
 
 
 class Built(msgspec.Struct):
@@ -396,7 +396,7 @@ class _StoredBytes(msgspec.Struct, frozen=True):
         digests = read_blob_into(self.repo.objects, self.blob, target, self.at_hand)
         self.plan.digests |= digests
         if digests:
-            self.plan.read[saving.address_in(target)] = pieces_of(self.repo.objects, self.blob, digests)
+            self.plan.read[address_in(target)] = pieces_of(self.repo.objects, self.blob, digests)
 
 
 _LARGE = 8_000_000
@@ -450,7 +450,7 @@ def _use_of(view: memoryview, uses: Iterable[MemoryUse]) -> MemoryUse | None:
     """Whose memory this is; None where it was copied only to be dumped."""
     if view.readonly or not view.nbytes:
         return None
-    address = saving.address_in(view)
+    address = address_in(view)
     return next((use for use in uses if use.space == "cpu" and use.low <= address < use.high), None)
 
 
@@ -561,18 +561,18 @@ def baseline(
             alone = {
                 name: _compare({name: value}, living, namespace, plan, components) for name, value in values.items()
             }
-        own = {name: saving.own_of(values[name], found) for name, found in alone.items()}
+        own = {name: own_of(values[name], found) for name, found in alone.items()}
         roots = {name: roots_of(found.dumped.dump) for name, found in alone.items()}
     except (Exception, KeyboardInterrupt):  # noqa: BLE001  # it stays unread, and the next commit saves it again
         return None
     manifest = repo.read_manifest(entries[first])
     pieces: list[Pieces] = [pieces_of(repo.objects, blob, plan.digests) for blob in manifest.blobs]
-    group = saving.make_group(compared, values, dict(entries), pieces, own, roots)
+    group = make_group(compared, values, dict(entries), pieces, own, roots)
     # A library may make another class as it loads the value: what is stored goes on to need the one it was saved with.
     group.classes = group.classes | _classes_needed(manifest) or NO_NAMES
     known = {failure.token: failure for failure in failures_of(decode_layout(manifest.layout))}
     group.save_failures = tuple(known.values()) or group.save_failures
-    group.unsaved = manifest.unsaved or saving.describe_unsaved(compared.dumped, members)
+    group.unsaved = manifest.unsaved or describe_unsaved(compared.dumped, members)
     return group
 
 
@@ -582,9 +582,9 @@ def _compare(
     namespace: dict[str, object],
     plan: Plan,
     components: Components | None = None,
-) -> saving.Compared:
+) -> Compared:
     dumped = dump_group(values, living, namespace, components=components)
-    return saving.compare(dumped, _NOTHING_READ if _may_write(dumped) else plan.read)
+    return compare(dumped, _NOTHING_READ if _may_write(dumped) else plan.read)
 
 
 _NOTHING_READ: Mapping[int, Pieces] = {}
@@ -679,7 +679,7 @@ _LATEST = 1_000  # commits to look through for the folder of a module
 
 
 def _other(package: str, saved: str) -> str:
-    if saving.is_source(package):
+    if is_source(package):
         return ""
     now = version_now(package)
     if now == saved:

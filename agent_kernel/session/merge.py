@@ -20,8 +20,9 @@ from agent_kernel.errors import (
     UnrelatedHistoriesError,
 )
 from agent_kernel.repository import Commit, Conflict, Entry, ObjectId, Tree, Writer, short
-from agent_kernel.session import saving
+from agent_kernel.session.serialization import compare
 from agent_kernel.session.snapshot import Repository, Snapshot
+from agent_kernel.session.staging import save
 from agent_kernel.session.workspace import Workspace
 from agent_kernel.values import CLASS_PREFIX, class_entry, previews
 from agent_kernel.values.groups import dump_group
@@ -157,7 +158,7 @@ def _line(key: object, value: object) -> str:
 
 def _fingerprints(workspace: Workspace, side: dict[object, object]) -> dict[object, bytes]:
     return {
-        key: saving.compare(dump_group({"": value}, workspace.living, workspace.namespace)).signature
+        key: compare(dump_group({"": value}, workspace.living, workspace.namespace)).signature
         for key, value in side.items()
     }
 
@@ -300,7 +301,7 @@ def _store(writer: Writer, workspace: Workspace, mine: Tree, name: str, value: o
     dumped = dump_group({name: value}, workspace.living, workspace.namespace)
     if any(class_entry(uid) not in mine for uid in dumped.dump.classes):
         return None
-    return saving.save(writer, saving.compare(dumped), {name: value}, None, {}, {}, {}).entries[name]
+    return save(writer, compare(dumped), {name: value}, None, {}, {}, {}).entries[name]
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from agent_kernel.session import saving
+from agent_kernel.session.serialization import compare
 from agent_kernel.values import CLASS_PREFIX, class_entry
 from agent_kernel.values.groups import dump_group
 from agent_kernel.values.introspection import (
@@ -27,8 +27,7 @@ from agent_kernel.values.introspection import (
 from agent_kernel.values.pickler import FOREIGN
 
 if TYPE_CHECKING:
-    from agent_kernel.session.live_objects import Living
-    from agent_kernel.session.tracking import Group, Tracking
+    from agent_kernel.session.tracking import Group, Living, Tracking
 
 
 class _Rerun(msgspec.Struct):
@@ -137,4 +136,4 @@ def _is_same(one: _Rerun, living: Living, namespace: dict[str, object]) -> bool:
         dumped = dump_group(members, living, namespace)
     except (*FOREIGN, RecursionError):
         return False
-    return saving.compare(dumped).signature == one.group.signature
+    return compare(dumped).signature == one.group.signature

@@ -6,19 +6,36 @@ see what it reaches now and whether its own content is another. What many names 
 
 from __future__ import annotations
 
+import ctypes
+import logging
 import sys
 import time
 import weakref
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
+from xxhash import xxh3_128, xxh3_128_digest
 
-from agent_kernel.repository import Change, Entry, Unsaved
-from agent_kernel.session import saving
-from agent_kernel.session.tracking import LEAST_COST_S, NO_OWN, Group, Roots, Tracking
+from agent_kernel.repository import (
+    Change,
+    Entry,
+    Pieces,
+    Unsaved,
+    digest_pieces,
+    plan_cuts,
+    stream_cuts,
+)
+from agent_kernel.repository.objects import INLINE
+from agent_kernel.session.tracking import (
+    LEAST_COST_S,
+    NO_OWN,
+    Group,
+    Roots,
+    Tracking,
+)
 from agent_kernel.values import CLASS_PREFIX, class_entry, references
 from agent_kernel.values.aliases import (
     BYTE_OWNERS,
@@ -32,8 +49,18 @@ from agent_kernel.values.aliases import (
     root_below,
     root_of,
 )
-from agent_kernel.values.groups import Dumped, Layout, are_same, dump_group, dump_plain, is_same, plain_stream, reach_of
-from agent_kernel.values.introspection import ATOM_IDS, ids_of, referents
+from agent_kernel.values.atoms import Part
+from agent_kernel.values.groups import (
+    Dumped,
+    Layout,
+    are_same,
+    dump_group,
+    dump_plain,
+    is_same,
+    plain_stream,
+    reach_of,
+)
+from agent_kernel.values.introspection import ATOM_IDS, derives_from, ids_of, referents
 from agent_kernel.values.pickler import FOREIGN, explain, leads_to, type_name
 from agent_kernel.values.reducers import dispatch_table
 from agent_kernel.values.references import is_nan
@@ -41,9 +68,135 @@ from agent_kernel.values.segments import Parts, is_long
 from agent_kernel.values.surface import Unsavable
 
 if TYPE_CHECKING:
-    from agent_kernel.session.live_objects import Living
+    from agent_kernel.session.tracking import Living
+    from agent_kernel.values.aliases import Memory
     from agent_kernel.values.segments import Cuts
     from agent_kernel.values.surface import Holdings
+
+
+# -- compare a dumped group with what was saved of it
+
+_ONE_PIECE = 4096
+_NOTHING_READ: Mapping[int, Pieces] = {}
+
+
+class Compared(msgspec.Struct):
+    """A dumped group with the digests of its blobs; `signature` covers all that is stored of it."""
+
+    dumped: Dumped
+    cuts: list[Sequence[int]]
+    digests: list[Sequence[bytes]]
+    signature: bytes
+    is_plain: bool = False  # one short stream of numbers and texts, of which nothing else is to be noted
+
+    @property
+    def size(self) -> int:
+        """Bytes of all streams and buffers."""
+        own = sum(map(_bytes_in, self.dumped.blobs))
+        return own + sum(component.compared.size for component in self.dumped.dump.met) if self.dumped.dump.met else own
+
+    @property
+    def own(self) -> bytes:
+        """Covers the content alone: of a long container not how it refers to what other variables hold of it."""
+        if self.dumped.dump.met:
+            components = (component.compared.own for component in self.dumped.dump.met)
+            return xxh3_128_digest(b"".join([self.signature, *components]))
+        cut = self.dumped.segments
+        if cut is None or self.dumped.layout.within:
+            return self.signature
+        buffers = (piece for pieces in self.digests[self.dumped.streams :] for piece in pieces)
+        return xxh3_128_digest(b"".join([*(segment.digest for segment in cut.segments), *buffers]))
+
+
+def own_of(value: object, alone: Compared) -> bytes:
+    """Covers what a value is by itself. What is logged changes what a handler writes to, and not the handler."""
+    if not derives_from(type(value), logging.Handler) and not derives_from(type(value), logging.Logger):
+        return alone.own
+    attributes = {
+        name: found for name, found in vars(value).items() if name not in ("_cache", "lock", "parent", "manager")
+    }
+    return xxh3_128_digest(repr(sorted((name, _identify(found)) for name, found in attributes.items())).encode())
+
+
+def _identify(found: object) -> object:
+    if type(found) in (list, tuple):
+        return list(map(id, cast("list[object]", found)))
+    return found if type(found) in (int, str, bool) else id(found)
+
+
+def compare(dumped: Dumped, read: Mapping[int, Pieces] = _NOTHING_READ) -> Compared:
+    """Hash every blob piece by piece: one fast pass over the bytes.
+
+    Args:
+        read: by address memory whose pieces were hashed when it was filled, and need not be again.
+    """
+    cuts: list[Sequence[int]] = []
+    digests: list[Sequence[bytes]] = []
+    whole = xxh3_128()
+    for position, blob in enumerate(dumped.blobs):
+        ends: Sequence[int]
+        if isinstance(blob, Part):
+            ends, pieces = _hash_part(blob)
+            cuts.append(ends)
+            digests.append(pieces)
+            whole.update(b"".join([blob.nbytes.to_bytes(8, "little"), *pieces]))
+            continue
+        view = view_of(blob)
+        if 0 < view.nbytes <= _ONE_PIECE:  # thousands of them in one figure
+            ends, pieces = [view.nbytes], [xxh3_128_digest(view)]
+        else:
+            step = None if position < dumped.streams else dumped.steps[position - dumped.streams]
+            ends = stream_cuts(view) if position < dumped.streams else plan_cuts(view.nbytes, step)
+            known = read.get(address_in(view)) if read and not view.readonly else None
+            pieces = known.digests if known is not None and known.cuts == tuple(ends) else digest_pieces(view, ends)
+        cuts.append(ends)
+        digests.append(pieces)
+        whole.update(b"".join([view.nbytes.to_bytes(8, "little"), *pieces]))
+    for definition in dumped.dump.definitions:
+        whole.update(definition)
+    return Compared(dumped, cuts, digests, whole.digest())
+
+
+def compare_plain(dumped: Dumped) -> Compared:
+    """The same of what `dump_plain` gave, which is one stream."""
+    (stream,) = cast("list[bytes]", dumped.blobs)
+    if len(stream) > INLINE:
+        return compare(dumped)
+    digest = xxh3_128_digest(stream)
+    return Compared(dumped, [(len(stream),)], [(digest,)], signature_of(stream), is_plain=True)
+
+
+def signature_of(stream: bytes) -> bytes:
+    """The signature of a value that is one short stream and no more; nothing where the stream is long."""
+    if not 0 < len(stream) <= _ONE_PIECE:
+        return b""
+    return xxh3_128_digest(len(stream).to_bytes(8, "little") + xxh3_128_digest(stream))
+
+
+def _hash_part(part: Part) -> tuple[Sequence[int], Sequence[bytes]]:
+    """Of an array that is known its bytes need not be made."""
+    fact = part.fact
+    if fact.cuts is None:
+        view = part.raw()
+        cuts = stream_cuts(view)
+        fact.digests = digest_pieces(view, cuts)
+        fact.cuts = cuts
+    return fact.cuts, fact.digests
+
+
+def address_in(view: memoryview) -> int:
+    """Where the bytes of a writable view are."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(view))
+
+
+def view_of(blob: bytes | Memory) -> memoryview:
+    return memoryview(blob) if isinstance(blob, bytes) else blob.raw()
+
+
+def _bytes_in(blob: bytes | Memory) -> int:
+    if isinstance(blob, bytes):
+        return len(blob)
+    return blob.nbytes if isinstance(blob, Part) else view_of(blob).nbytes
 
 
 # -- what many names lead to is dumped once in a commit, and looked for by identity from then on
@@ -104,7 +257,7 @@ class Component(msgspec.Struct, eq=False):
     """Objects that were dumped from a root: `inside` are the ids of those that lead back to it, `outside` of those that do not."""
 
     root_id: int
-    compared: saving.Compared
+    compared: Compared
     places: dict[int, int]
     inside: set[int]
     outside: set[int] = msgspec.field(default_factory=set[int])
@@ -203,7 +356,7 @@ class Components:
 
     def dump_led(
         self, members: Mapping[str, object], *, defer: bool = False, named: Collection[int] = (), expects: bytes = b""
-    ) -> saving.Compared | None:
+    ) -> Compared | None:
         """Dump members that lead to a figure behind it; None if they lead to none.
 
         Args:
@@ -215,7 +368,7 @@ class Components:
         finally:
             self._defer, self._named = False, ()
 
-    def _dump_led(self, members: Mapping[str, object], expects: bytes) -> saving.Compared | None:
+    def _dump_led(self, members: Mapping[str, object], expects: bytes) -> Compared | None:
         lead = self._lead(members)
         if lead is None:
             return None
@@ -234,7 +387,7 @@ class Components:
         first.is_marked = bool(expects)
         dumped = dump_group(members, self._names, self._namespace, defer=self._defer, lead=first)
         dumped.pickler = None
-        compared = saving.compare(dumped)
+        compared = compare(dumped)
         # What changed may have other members now. The memo holds what it met: that is to be no object beside the figure.
         if compared.signature == expects or len(dumped.dump.instances) > len(first.dump.instances):
             first.spent = None
@@ -250,7 +403,7 @@ class Components:
             return None
         return self.component_of(root)
 
-    def add(self, root: object, compared: saving.Compared) -> Component | None:
+    def add(self, root: object, compared: Compared) -> Component | None:
         """Keep the dump of a value, if other values can be found in it."""
         dump = compared.dumped.dump
         if dump.save_failures or compared.dumped.segments is not None:
@@ -263,7 +416,7 @@ class Components:
         self._waiting.append(component)
         return component
 
-    def _make(self, root: object) -> saving.Compared | None:
+    def _make(self, root: object) -> Compared | None:
         try:
             known = None if self._defer else _find_known(root)
             if self._counts is None:
@@ -281,7 +434,7 @@ class Components:
             )
             if not dumped.reach.deferred:
                 _note_named(root, dumped.dump)
-            return saving.compare(dumped)
+            return compare(dumped)
         except FOREIGN:
             return None
 
@@ -331,7 +484,7 @@ def _instances(met: Iterable[Component]) -> Iterable[object]:
     return (value for component in met for value in component.dump.instances)
 
 
-def _data_of(value: object, alone: saving.Compared) -> bytes:
+def _data_of(value: object, alone: Compared) -> bytes:
     """Covers all that code gets at from a value that was dumped alone; empty where that is more than data."""
     dump = alone.dumped.dump
     more = dump.met or dump.classes or dump.globals_used or dump.held_ids or dump.holders or dump.save_failures
@@ -425,9 +578,9 @@ class Dumps:
         self.tracking = tracking
         self.living = living
         self.staged = staged
-        self.by_name: dict[str, saving.Compared] = {}
+        self.by_name: dict[str, Compared] = {}
         self.atoms: dict[str, object] = {}  # short immutable values that no other variable was saved with
-        self.by_group: dict[tuple[str, ...], saving.Compared] = {}
+        self.by_group: dict[tuple[str, ...], Compared] = {}
         self.owns: dict[str, bytes] = {}
         self.seen: set[str] = set()
         self.skipped: set[str] = set()
@@ -615,9 +768,9 @@ class Dumps:
             return False
         references.look()
         stream = plain_stream(value, self.namespace)
-        return stream is not None and saving.signature_of(stream) == group.signature
+        return stream is not None and signature_of(stream) == group.signature
 
-    def _split_around(self, group: Group, together: saving.Compared, follow: set[str]) -> list[str]:
+    def _split_around(self, group: Group, together: Compared, follow: set[str]) -> list[str]:
         """A long container and variables that hold parts of it changed: dump those alone, but not the long one."""
         found: list[str] = []
         long = group.members[together.dumped.layout.long]
@@ -629,7 +782,7 @@ class Dumps:
             return found
         if not cut.shares:  # alone it would be cut the same way
             reach = Reach(set(cut.reach.ids), [], complete=False)
-            self.by_name[long] = saving.Compared(msgspec.structs.replace(together.dumped, reach=reach), [], [], b"")
+            self.by_name[long] = Compared(msgspec.structs.replace(together.dumped, reach=reach), [], [], b"")
             self.owns[long] = together.own
         self.by_group[group.members] = together
         return found
@@ -676,7 +829,7 @@ class Dumps:
             dumped = dump_plain(members[name], self.namespace)
             if dumped is None:
                 return False
-            self.by_name[name] = saving.compare_plain(dumped)
+            self.by_name[name] = compare_plain(dumped)
         except KeyboardInterrupt:
             self.interrupt(members, self.tracking.groups.get(name))
             return True
@@ -686,7 +839,7 @@ class Dumps:
         self.living.interrupted.discard(name)
         return True
 
-    def _keep(self, name: str, members: Mapping[str, object], compared: saving.Compared) -> None:
+    def _keep(self, name: str, members: Mapping[str, object], compared: Compared) -> None:
         """Remember what a name was dumped as by itself; others may hold parts of it."""
         self.by_name[name] = compared
         reach = compared.dumped.reach
@@ -718,7 +871,7 @@ class Dumps:
             return False
         try:
             dumped = dump_group(members, self.living, self.namespace, components=components)
-            return saving.compare(dumped).own == group.own_of(name)
+            return compare(dumped).own == group.own_of(name)
         except FOREIGN:
             return False
 
@@ -747,7 +900,7 @@ class Dumps:
 
     def dump(
         self, members: Mapping[str, object], before: Group | None, *, defer: bool = False, alone: bool = False
-    ) -> saving.Compared | None:
+    ) -> Compared | None:
         """Dump and hash; what cannot be dumped at all is dumped as unsaved. None: interrupted, and left for the next cell.
 
         Args:
@@ -759,14 +912,14 @@ class Dumps:
             defer = defer and not self._everything
             compared = None if alone else self._dump_led(members, before, defer=defer)
             if compared is None:
-                compared = saving.compare(self._dump_or_fail(members, before, defer=defer, alone=alone))
+                compared = compare(self._dump_or_fail(members, before, defer=defer, alone=alone))
             dumped = compared.dumped
         except KeyboardInterrupt:
             if self.living.arrived != [] or self.living.interrupted.isdisjoint(members):
                 self.interrupt(members, before)
                 return None
             # Twice, and by nobody: the value's own code raises that, and would stop every checkout.
-            compared = saving.compare(self._dump_unsaved(members, "saving it is interrupted by its own code"))
+            compared = compare(self._dump_unsaved(members, "saving it is interrupted by its own code"))
             dumped = compared.dumped
         else:
             self.living.interrupted.difference_update(members)
@@ -777,7 +930,7 @@ class Dumps:
         dumped.seconds = took
         return compared
 
-    def _dump_led(self, members: Mapping[str, object], before: Group | None, *, defer: bool) -> saving.Compared | None:
+    def _dump_led(self, members: Mapping[str, object], before: Group | None, *, defer: bool) -> Compared | None:
         """Dump the members behind the figure that they lead to; None if they lead to none."""
         try:
             named = before.reach.named if before is not None else ()
@@ -835,7 +988,7 @@ class Dumps:
         return found
 
     def pins_of(
-        self, members: Mapping[str, object], compared: saving.Compared, shared: AbstractSet[int]
+        self, members: Mapping[str, object], compared: Compared, shared: AbstractSet[int]
     ) -> dict[int, references.Named]:
         """The objects that members share with such ones, which stay the objects that they are wherever a checkout leads."""
         from agent_kernel.values.libraries import library_constants, packages_of
@@ -853,8 +1006,8 @@ class Dumps:
         }
 
     def as_stored(
-        self, members: Mapping[str, object], compared: saving.Compared, pins: Mapping[int, references.Named]
-    ) -> saving.Compared:
+        self, members: Mapping[str, object], compared: Compared, pins: Mapping[int, references.Named]
+    ) -> Compared:
         """What to store: also the answers that objects keep, which no longer follow from what they were asked of.
 
         A comparison leaves the answers out, because to ask is no change: so a commit stores them as of the last change.
@@ -879,7 +1032,7 @@ class Dumps:
                 dumped.dump.save_failures.keys() - seen.save_failures.keys()
                 or dumped.dump.classes.keys() - seen.classes.keys()
             )
-            compared = compared if more else saving.compare(dumped)
+            compared = compared if more else compare(dumped)
         tokens = tuple(sorted(pin.reference.name for pin in pins.values()))
         layout = msgspec.structs.replace(compared.dumped.layout, pins=tokens)
         return msgspec.structs.replace(compared, dumped=msgspec.structs.replace(compared.dumped, layout=layout))

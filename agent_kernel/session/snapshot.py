@@ -13,8 +13,7 @@ from agent_kernel import repository
 from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import ObjectId, short
 from agent_kernel.session import trust
-from agent_kernel.session.live_objects import Living
-from agent_kernel.session.tracking import Tracking
+from agent_kernel.session.tracking import Living, Tracking
 from agent_kernel.values import CLASS_PREFIX, previews
 from agent_kernel.values.surface import name_placeholders
 

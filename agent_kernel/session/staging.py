@@ -3,25 +3,66 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from itertools import chain, combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from agent_kernel.repository import Change, Unsaved, Writer
-from agent_kernel.session import saving
-from agent_kernel.session.serialization import Dumps, Staged, roots_of
-from agent_kernel.session.tracking import MANY, NO_IDS, Group, Tracking, without
-from agent_kernel.values import CLASS_PREFIX, class_entry, previews
+from agent_kernel.repository import (
+    Blob,
+    Change,
+    Entry,
+    Kind,
+    Manifest,
+    ObjectId,
+    Pieces,
+    Unsaved,
+    Writer,
+    address,
+    encode,
+    store_blob,
+)
+from agent_kernel.session.provenance import version_now
+from agent_kernel.session.serialization import (
+    Compared,
+    Dumps,
+    Staged,
+    compare,
+    compare_plain,
+    own_of,
+    roots_of,
+    view_of,
+)
+from agent_kernel.session.tracking import (
+    MANY,
+    NO_CUTS,
+    NO_IDS,
+    NO_MARKS,
+    NO_NAMES,
+    NO_OWN,
+    NO_PIECES,
+    NO_RANGES,
+    NO_ROOTS,
+    Group,
+    Roots,
+    Tracking,
+    without,
+)
+from agent_kernel.values import CLASS_PREFIX, class_entry, list_for_person, previews
 from agent_kernel.values.aliases import common_item, find_possibly_shared, join_reaches, memory_pairs, share
-from agent_kernel.values.groups import Dumped, dump_group, dump_plain, reach_of
+from agent_kernel.values.definitions import DefinitionId
+from agent_kernel.values.groups import Dumped, dump_group, dump_plain, encode_layout, reach_of
+from agent_kernel.values.introspection import ids_of, module_name
 from agent_kernel.values.pickler import type_name
+from agent_kernel.values.references import is_library, is_own, name_in, source_digest
 
 if TYPE_CHECKING:
-    from agent_kernel.session.live_objects import Living
+    from agent_kernel.session.tracking import Living
+    from agent_kernel.values.segments import Cuts
     from agent_kernel.values.surface import Holdings
 
 
@@ -173,7 +214,7 @@ class AliasGrouping:
         group = self._dumps.tracking.groups.get(name)
         if name not in self._dumps.by_name and group is not None:
             if len(group.members) == 1:
-                self._dumps.by_name[name] = saving.compare(dumped)
+                self._dumps.by_name[name] = compare(dumped)
             else:
                 self._dump_members(group)
 
@@ -204,7 +245,7 @@ class AliasGrouping:
                 whole = dump_group(
                     {name: self._dumps.value(name)}, self._dumps.living, self._dumps.namespace, whole=True
                 )
-                self._dumps.by_name[name] = saving.compare(whole)
+                self._dumps.by_name[name] = compare(whole)
 
     def _list_segmented(self) -> list[tuple[tuple[str, ...], Dumped]]:
         """What was cut into segments, and its names: of a long container and what holds its rows, that of the container."""
@@ -343,7 +384,7 @@ class Staging:
         for name, value in self._dumps.atoms.items():
             dumped = dump_plain(value, self.namespace)
             assert dumped is not None  # of an atom there is always a stream
-            self._stage_plain(name, value, saving.compare_plain(dumped))
+            self._stage_plain(name, value, compare_plain(dumped))
         for name in sorted(removed_names):
             self._remove(name)
         self._keep_placeholders()
@@ -385,7 +426,7 @@ class Staging:
             whole = self._dumps.as_stored(members, compared, pins)
             before_it = group if same_members else None
             failures = {name: self._failures_of(name) for name in names} if compared.dumped.dump.save_failures else {}
-            made = saving.save(self.writer, compared, members, before_it, own, sizes, roots, failures, whole)
+            made = save(self.writer, compared, members, before_it, own, sizes, roots, failures, whole)
         except KeyboardInterrupt:
             self._dumps.interrupt(members, group)
             return
@@ -397,11 +438,11 @@ class Staging:
                 dumped = self._dumps.by_name[name].dumped
                 if dumped.segments is not None:
                     # Not in place: groups that were not cut have one dict in common.
-                    made.cuts = made.cuts | saving.cuts_of(dumped, {name: members[name]})
+                    made.cuts = made.cuts | cuts_of(dumped, {name: members[name]})
                     made.marks |= dumped.segments.marks
         self._record(names, before, made)
 
-    def _stage_plain(self, name: str, value: object, compared: saving.Compared) -> None:
+    def _stage_plain(self, name: str, value: object, compared: Compared) -> None:
         """Stage what leads to nothing, and shares nothing: its stream is all that is to be stored."""
         group = self.tracking.groups.get(name)
         alone = group is not None and len(group.members) == 1 and not (group.stale or group.pins)
@@ -409,14 +450,14 @@ class Staging:
             self.staged.unchanged.append((group, compared.dumped))
             return
         try:
-            made = saving.save_plain(self.writer, name, value, compared)
+            made = save_plain(self.writer, name, value, compared)
         except KeyboardInterrupt:
             self._dumps.interrupt({name: value}, group)
             return
         made.cost_s = compared.dumped.seconds
         self._record([name], {name: group}, made)
 
-    def _hold_back(self, names: list[str], members: Mapping[str, object], compared: saving.Compared) -> bool:
+    def _hold_back(self, names: list[str], members: Mapping[str, object], compared: Compared) -> bool:
         """A value of gigabytes is asked about once, before it fills the disk."""
         size = compared.size
         if self._stores_large or size <= LARGE_BYTES or any(name in self.tracking.groups for name in names):
@@ -459,7 +500,7 @@ class Staging:
             self.staged.unsaved[unsaved.name, unsaved.type + unsaved.reason] = unsaved
 
     def _own_of(self, name: str, value: object) -> bytes:
-        return saving.own_of(value, self._dumps.by_name[name])
+        return own_of(value, self._dumps.by_name[name])
 
     def _failures_of(self, name: str) -> set[str]:
         """Tokens of what cannot be saved, and a name leads to by itself."""
@@ -469,7 +510,7 @@ class Staging:
         dump = alone.dumped.dump
         return set(dump.save_failures).union(*(component.dump.save_failures for component in dump.met))
 
-    def _whole(self, name: str) -> saving.Compared | None:
+    def _whole(self, name: str) -> Compared | None:
         """What the name was dumped as by itself, if that can be stored."""
         alone = self._dumps.by_name[name]
         return None if alone.dumped.dump.met else alone
@@ -547,3 +588,283 @@ class Staging:
             for base in group.classes:  # it may have been the last that needed these
                 uses[base] -= 1
             waiting += sorted(self.tracking.class_entries.intersection(map(class_entry, group.classes)))
+
+
+# -- store what is new of a group
+
+INLINE_MANIFEST = 320
+_OWN_BYTES = 8
+_NOTHING_LOST: Mapping[str, Collection[str]] = {}
+
+
+def save(
+    writer: Writer,
+    compared: Compared,
+    members: Mapping[str, object],
+    before: Group | None,
+    own: Mapping[str, bytes],
+    sizes: Mapping[str, int],
+    roots: Mapping[str, Roots],
+    failures: Mapping[str, Collection[str]] = _NOTHING_LOST,
+    whole: Compared | None = None,
+) -> Group:
+    """Store the group and return what to remember of it.
+
+    Args:
+        losing: by member the tokens of what it leads to that cannot be saved.
+        sizes: bytes of each member, dumped without the others.
+        whole: what to store, where that is more than what is compared.
+    """
+    stores = whole or compared
+    dumped = stores.dumped
+    known = before.pieces if before is not None else []
+    # A column that is set moves others to another place among the buffers.
+    same = {found.digests: found for found in known if found.ids}
+    blobs: list[Blob] = []
+    pieces: list[Pieces] = []
+    for position, blob in enumerate(dumped.blobs):
+        earlier = same.get(tuple(stores.digests[position]), known[position] if position < len(known) else None)
+        cuts, digests = stores.cuts[position], stores.digests[position]
+        stored, stored_pieces = store_blob(writer, partial(view_of, blob), cuts, digests, earlier)
+        blobs.append(stored)
+        pieces.append(stored_pieces)
+    manifest = _make_manifest(writer, dumped, blobs, tuple(members), failures)
+    made = _group(compared, members, _entries(writer, manifest, members, sizes, own), pieces, manifest.size, own, roots)
+    made.unsaved = manifest.unsaved
+    # Where another thread wrote to a buffer while it was saved, the next cell saves it again.
+    made.stale = any(tuple(seen) != piece.digests for seen, piece in zip(stores.digests, pieces, strict=True))
+    return made
+
+
+def save_plain(writer: Writer, name: str, value: object, compared: Compared) -> Group:
+    """Store a value of which a short stream is all that there is to say; returns what to remember of it, as `save` does."""
+    (stream,) = cast("list[bytes]", compared.dumped.blobs)
+    manifest = Manifest(blobs=(Blob(len(stream), inline=stream),), size=len(stream))
+    return Group(
+        members=(name,),
+        signature=compared.signature,
+        own=NO_OWN,
+        stored=_entries(writer, manifest, {name: value}, {}, {name: compared.signature})[name],
+        pieces=NO_PIECES,
+        reach=compared.dumped.reach,
+        globals_used=NO_NAMES,
+        classes=NO_NAMES,
+        save_failures=(),
+        size=manifest.size,
+        roots=NO_ROOTS,
+        held_ids=NO_IDS,
+        held_memory=NO_RANGES,
+        holders=NO_NAMES,
+        cuts=NO_CUTS,
+        marks=NO_MARKS,
+        data=NO_OWN,
+    )
+
+
+def _make_manifest(
+    writer: Writer,
+    dumped: Dumped,
+    blobs: list[Blob],
+    names: tuple[str, ...],
+    losing: Mapping[str, Collection[str]],
+) -> Manifest:
+    for payload in dumped.dump.definitions.values():
+        writer.add(Kind.DEFINITION, payload)
+    size = sum(blob.size for blob in blobs)
+    return Manifest(
+        layout=encode_layout(dumped.layout),
+        blobs=tuple(blobs),
+        definitions=tuple(ObjectId(address_of(found)) for found in sorted(dumped.dump.definitions)),
+        classes=tuple(sorted(class_entry(uid) for uid in dumped.dump.classes if class_entry(uid) not in names)),
+        slots=len(names),
+        size=size,
+        packages=packages_of(dumped),
+        unsaved=describe_unsaved(dumped, names, losing),
+    )
+
+
+def address_of(definition: DefinitionId) -> bytes:
+    """The repository's id of a definition: both hash the same bytes the same way."""
+    return definition + _ALGORITHM
+
+
+_ALGORITHM = address(b"")[32:]
+
+
+def describe_unsaved(
+    dumped: Dumped, names: Sequence[str], losing: Mapping[str, Collection[str]] = _NOTHING_LOST
+) -> tuple[Unsaved, ...]:
+    """Describe what cannot be saved, under the names that lead to it; all where none is known to."""
+    found: list[Unsaved] = []
+    for failure in dumped.dump.save_failures.values():
+        leading = [name for name in names if failure.token in losing.get(name, ())]
+        found.append(Unsaved(list_for_person(leading or names), failure.type, failure.reason, failure.remedy))
+    return tuple(found)
+
+
+def _entries(
+    writer: Writer,
+    manifest: Manifest,
+    members: Mapping[str, object],
+    sizes: Mapping[str, int],
+    own: Mapping[str, bytes],
+) -> dict[str, Entry]:
+    payload = encode(manifest)
+    inline = len(payload) <= INLINE_MANIFEST and len(members) == 1
+    id = None if inline else writer.add(Kind.MANIFEST, payload)
+    alias_group = min(members) if len(members) > 1 else ""
+    return {
+        name: Entry(
+            value=payload if inline else b"",
+            manifest=id,
+            slot=slot,
+            alias_group=alias_group,
+            preview=_preview(writer, name, value, min(sizes.get(name, manifest.size), manifest.size)),
+            own=b"" if name.startswith(CLASS_PREFIX) else own.get(name, b"")[:_OWN_BYTES],
+        )
+        for slot, (name, value) in enumerate(members.items())
+    }
+
+
+def _preview(writer: Writer, name: str, value: object, size: int) -> bytes:
+    if name.startswith(CLASS_PREFIX):
+        return b""
+    preview = previews.make_preview(value, name)
+    if preview.size_bytes:  # what is stored of it, as in the history; not all types tell what they take in memory
+        preview = msgspec.structs.replace(preview, size_bytes=size)
+    return writer.add_preview(previews.encode(preview))
+
+
+def _group(
+    compared: Compared,
+    members: Mapping[str, object],
+    entries: dict[str, Entry],
+    pieces: list[Pieces],
+    size: int,
+    own: Mapping[str, bytes],
+    roots: Mapping[str, Roots],
+) -> Group:
+    dumped = compared.dumped
+    names = tuple(members)
+    return Group(
+        members=names,
+        signature=compared.signature,
+        own=NO_OWN if all(own.get(name) == compared.signature for name in names) else dict(own),
+        roots={name: found for name, found in roots.items() if found} or NO_ROOTS,
+        stored=entries if len(names) > 1 else next(iter(entries.values())),
+        pieces=pieces if any(piece.ids for piece in pieces) else NO_PIECES,
+        reach=dumped.reach,
+        globals_used=frozenset(dumped.dump.globals_used) or NO_NAMES,
+        held_ids=frozenset(dumped.dump.held_ids) or NO_IDS,
+        held_memory=frozenset(dumped.dump.held_memory) or NO_RANGES,
+        holders=frozenset(dumped.dump.holders) or NO_NAMES,
+        classes=frozenset(dumped.dump.classes) or NO_NAMES,
+        save_failures=tuple(dumped.dump.save_failures.values()),
+        size=size,
+        cuts=cuts_of(dumped, members) or NO_CUTS,
+        marks=dumped.segments.marks if dumped.segments else NO_MARKS,
+        met=dumped.met,
+        digest=dumped.digest,
+        data=NO_OWN,
+        place=_place(dumped, members),
+    )
+
+
+def cuts_of(dumped: Dumped, members: Mapping[str, object]) -> dict[str | int, Cuts]:
+    """Where long containers were cut: of a member by its name, of one within the members by its id."""
+    cut = dumped.segments
+    if cut is None:
+        return {}
+    if dumped.layout.within:
+        return dict(zip(map(id, cut.values), cut.cuts, strict=True))
+    return {tuple(members)[dumped.layout.long]: cut.cuts[0]}
+
+
+def _place(dumped: Dumped, members: Mapping[str, object]) -> tuple[str, str]:
+    """The name of a module, if that is all that was saved: then the value cannot change by its content."""
+    dump = dumped.dump
+    noted = (dump.instances, dump.opaque, dump.roots, dump.memory, dump.classes, dump.globals_used, dump.save_failures)
+    if len(members) > 1 or len(dump.streams) != 1 or any(noted) or dump.held_ids or dump.holders or dumped.reach.ids:
+        return "", ""
+    stream = dump.streams[0]
+    module, name = name_in(stream) if len(stream) < _LONGEST_NAME else ("", "")
+    # A module of the person's own that holds nothing may come to hold something.
+    return ("", "") if module and not name and not is_library(module) else (module, name)
+
+
+_LONGEST_NAME = 600
+
+
+def make_group(
+    compared: Compared,
+    members: Mapping[str, object],
+    entries: dict[str, Entry],
+    stored: Sequence[Pieces],
+    own: Mapping[str, bytes],
+    roots: Mapping[str, Roots],
+) -> Group:
+    """Note what to remember of a group that was just loaded: its live bytes now, the chunks that it came from."""
+    pieces: list[Pieces] = []
+    for position, (cuts, digests) in enumerate(zip(compared.cuts, compared.digests, strict=True)):
+        same = (
+            position < len(stored) and stored[position].cuts == tuple(cuts) and len(stored[position].ids) == len(cuts)
+        )
+        read = stored[position] if same and position >= compared.dumped.streams else None
+        if read is None or (read.exact and read.digests != tuple(digests)):  # loading made something else of it
+            pieces.append(Pieces(tuple(cuts), (), ()))
+        else:
+            pieces.append(Pieces(tuple(cuts), tuple(digests), read.ids, exact=read.exact))
+    return _group(compared, members, entries, pieces, compared.size, own, roots)
+
+
+def packages_of(dumped: Dumped) -> dict[str, str]:
+    """Versions of the packages that the streams import from, so that a failed load can name them."""
+    found: dict[str, str] = {}
+    for package in sorted(_list_packages(dumped)):
+        version = _version(package)
+        if version:
+            found[package] = version
+    return found | _own_sources(dumped)
+
+
+_SOURCE = " source"  # behind the name of a module, where else a package stands with its version
+
+
+def _own_sources(dumped: Dumped) -> dict[str, str]:
+    """What the source was of the modules of the person's own whose classes are saved as their names."""
+    from agent_kernel.values.reducers import is_importable
+
+    kinds: list[type] = list(map(type, (*dumped.dump.instances, *dumped.dump.opaque)))
+    kinds = list(dict(zip(ids_of(kinds), kinds, strict=True)).values())  # by id: hashing a type runs its metaclass
+    own = {module for module in set(map(module_name, kinds)) if is_own(module)}
+    named = {module_name(kind) for kind in kinds if module_name(kind) in own and is_importable(kind)}
+    digests = {module: source_digest(module) for module in named}
+    return {f"{module}{_SOURCE}": digest for module, digest in sorted(digests.items()) if digest}
+
+
+def is_source(package: str) -> bool:
+    """Whether what a manifest says under this name is of the source of a module of the person's own."""
+    return package.endswith(_SOURCE)
+
+
+def find_changed_modules(packages: Mapping[str, str]) -> list[str]:
+    """The modules of the person's own whose source is another one than these packages say."""
+    own = {package.removesuffix(_SOURCE): digest for package, digest in packages.items() if is_source(package)}
+    return [module for module, digest in own.items() if source_digest(module) not in ("", digest)]
+
+
+def _list_packages(dumped: Dumped) -> Iterable[str]:
+    if not (dumped.dump.instances or dumped.dump.opaque or dumped.dump.packages):
+        return ()
+    kinds = {type(value) for value in (*dumped.dump.instances, *dumped.dump.opaque)}
+    names = {name.partition(".")[0] for kind in kinds if isinstance(name := getattr(kind, "__module__", None), str)}
+    return (names | dumped.dump.packages) - {"builtins", "__main__", "agent_kernel"} - sys.stdlib_module_names
+
+
+_versions: dict[str, str] = {}
+
+
+def _version(package: str) -> str:
+    if package not in _versions:
+        _versions[package] = version_now(package)
+    return _versions[package]

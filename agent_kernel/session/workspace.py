@@ -22,8 +22,17 @@ import msgspec
 from agent_kernel.quiet import noted_interrupts, uninterrupted, unwarned
 from agent_kernel.repository import Entry, Manifest, ObjectId, Repository, Tree, Unsaved, Writer
 from agent_kernel.session import dependencies
-from agent_kernel.session.live_objects import Living, commits_of_cells
-from agent_kernel.session.tracking import BUILTIN_IDS, HELD_BYTES, LEAST_COST_S, Bindings, Group, Rebound, Tracking
+from agent_kernel.session.tracking import (
+    BUILTIN_IDS,
+    HELD_BYTES,
+    LEAST_COST_S,
+    Bindings,
+    Group,
+    Living,
+    Rebound,
+    Tracking,
+    commits_of_cells,
+)
 from agent_kernel.values import CLASS_PREFIX, class_entry, list_for_person, references
 from agent_kernel.values.definitions import variables_used
 from agent_kernel.values.introspection import derives_from
@@ -657,7 +666,7 @@ class Workspace(Detector):
 
     def find_of_changed_modules(self, loaded: Loaded) -> list[tuple[str, str]]:
         """The variables that were saved with classes of modules whose source has changed since, and the modules."""
-        from agent_kernel.session.saving import find_changed_modules
+        from agent_kernel.session.staging import find_changed_modules
 
         found: dict[str, list[str]] = {}
         for name, manifest in loaded.plan.manifests.items():

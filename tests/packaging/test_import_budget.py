@@ -40,7 +40,6 @@ UPKEEP = {
 COMMITTING = {
     "agent_kernel.magics.outputs",
     "agent_kernel.session.provenance",
-    "agent_kernel.session.saving",
     "agent_kernel.session.staging",
     "agent_kernel.values.classes",
     "agent_kernel.values.aliases",

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from agent_kernel.session import dependencies, serialization
-from agent_kernel.session.live_objects import Living
 from agent_kernel.session.serialization import Components
+from agent_kernel.session.tracking import Living
 from agent_kernel.session.workspace import Detector
 from agent_kernel.values import aliases, groups, pickler
 from agent_kernel.values.reducers import arrays

@@ -9,7 +9,7 @@ import pytest
 
 from agent_kernel.repository import AtHand, Kind, ObjectId, Objects, address, digest_pieces
 from agent_kernel.repository.objects import PIECE
-from agent_kernel.session import saving
+from agent_kernel.session import serialization
 from agent_kernel.session.workspace import Loaded, Workspace
 from agent_kernel.storage import Buffer
 from tests.support.notebooks import Notebook, names_changed
@@ -80,7 +80,7 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         seen.append(memoryview(buffer).nbytes)
         return digest_pieces(buffer, cuts)
 
-    monkeypatch.setattr(saving, "digest_pieces", counted)
+    monkeypatch.setattr(serialization, "digest_pieces", counted)
     return seen
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from agent_kernel.session.live_objects import Living
+from agent_kernel.session.tracking import Living
 from agent_kernel.values import class_entry
 from agent_kernel.values.groups import Dumped, dump_group
 from agent_kernel.values.loader import Loader

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.session.saving import cuts_of
+from agent_kernel.session.staging import cuts_of
 from agent_kernel.values.groups import Dumped, dump_group
 from agent_kernel.values.segments import FROM_LENGTH, LENGTH, LONGEST, SHORTEST, Cuts, dump_segments
 from tests.values.notebook import Kept, Namespace

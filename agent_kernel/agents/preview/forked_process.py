@@ -28,7 +28,7 @@ from agent_kernel.agents.execution import CodeResult, Executor, PlainExecutor, T
 from agent_kernel.agents.gate import Allowed, Gate, collect_codes
 from agent_kernel.agents.side_effects import record_side_effects
 from agent_kernel.agents.workers import Changed, describe_changes, pickle_value
-from agent_kernel.background import none_at_work
+from agent_kernel.quiet import none_at_work
 from agent_kernel.repository import Author, Change, Outputs, Unsaved
 from agent_kernel.session.history import capture_generators, try_generators
 
@@ -148,7 +148,7 @@ def _of_threads(others: list[str]) -> str:
 
 
 def _is_known(thread: threading.Thread) -> bool:
-    """Ours by its name (see `background`), the kernel's own by its class (some of those have no name), or one of a pool, without work."""
+    """Ours by its name (see `quiet`), the kernel's own by its class (some of those have no name), or one of a pool, without work."""
     is_theirs = type(thread).__module__.partition(".")[0] in _THEIRS
     return _OURS.fullmatch(thread.name) is not None or is_theirs or _is_idle(thread)
 

@@ -12,8 +12,8 @@ import pytest
 from pydantic import BaseModel
 
 from agent_kernel.agents.preview import forked_process, preview
-from agent_kernel.background import Repeated
 from agent_kernel.errors import PreviewRefusedError
+from agent_kernel.quiet import Repeated
 from agent_kernel.session import Versioned
 from tests.agents.preview.seen import told
 
