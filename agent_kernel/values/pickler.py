@@ -121,6 +121,7 @@ class Pickler(pickle.Pickler):
         self.namespace = namespace
         self.clusters = clusters
         self.careful = careful
+        self.is_probe = False  # whether this only tells if a library's object can go in whole: see `_why_not_whole`
         self.muted: set[int] = set()
         self.temporary_ids: set[int] = set()  # what was made for this dump alone, and is no container
         self.private: set[int] = set()
@@ -514,11 +515,13 @@ class Pickler(pickle.Pickler):
     def _why_not_whole(self, value: Any) -> str:
         """Why a library's object cannot go in whole; nothing if it can. It is never taken apart.
 
-        A copy with a part missing may do anything when it dies: close the person's file, delete a folder.
+        A copy with a part missing may do anything when it dies: close the person's file, delete a folder. What others added to it, and
+        its library does not save, is no part of it.
         """
         probe = Dump()
         try:
             pickler = Pickler(_NullSink(), probe, self.names, self.namespace, self.clusters)
+            pickler.is_probe = True
             pickler.refer_to(self.dump_record.named)
             pickler.dump(value)
         except FOREIGN as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from agent_kernel.errors import LostValueError
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
 from tests.support.notebooks import Notebook
@@ -112,3 +113,24 @@ def test_an_object_comes_back_whose_class_has_an_abstract_one_before_the_one_tha
     with Notebook(Repository.open(store)) as nb:
         nb.checkout(first)
         assert nb.look(shown) == (True, [1], True, "abc", [1])
+
+
+@pytest.mark.filterwarnings("ignore:Pandas doesn't allow columns")
+@pytest.mark.parametrize("held", ["x", "[x]", "(x, x.columns)", "partial(print, x)"])
+def test_a_table_comes_back_though_something_that_was_set_on_it_cannot_be_saved(held: str) -> None:
+    """As patsy does with the frames that it makes: `design_info` of a matrix refuses to be pickled."""
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run(f"{IMPORTS}from functools import partial\nx = pd.DataFrame({{'a': [1, 2]}})")
+        made = nb.run(f"x.note = (i for i in range(3)); holder = {held}")
+        assert {(one.name, one.type) for one in made.unsaved} == {("holder, x", "generator")}
+        note = nb.look("x.note")
+        nb.run("x.loc[0, 'a'] = 9")
+        nb.checkout(made)
+        assert nb.look("(x.a.tolist(), x.note)") == ([1, 2], note)
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(made)
+        assert nb.look("x.a.tolist()") == [1, 2]
+        assert nb.look("x.a.sum() + len(x.copy())") == 5
+        with pytest.raises(LostValueError, match="a generator cannot be saved"):
+            nb.look("next(x.note)")

@@ -87,7 +87,8 @@ def reduce_table(pickler: Pickler, table: Any) -> Any:
     parts = pickler.custom(table)
     if not isinstance(parts, tuple) or len(parts) < 3 or type(parts[2]) is not dict:
         return parts
-    columns, own = _find_shared_columns(pickler, table), _own_attributes(table, parts[2])
+    columns = _find_shared_columns(pickler, table)
+    own = {} if pickler.is_probe else _own_attributes(table, parts[2])
     if id(table) not in pickler.muted:
         pickler.keepalive += (columns, own)  # made here: another value's would come to have their addresses
         pickler.dump_record.roots.append((columns, own))
