@@ -302,11 +302,20 @@ def _cluster(group: list[MemoryUse]) -> Cluster:
 
 
 def owner_of(holder: Any) -> Any:
-    """The object at the end of the chain of bases, which owns the memory."""
-    while (base := getattr(holder, "base", None)) is not None:
+    """The object at the end of the chain of bases, which owns the memory.
+
+    An array of Cython answers with its own view, whose base is the array again: such a chain has no end.
+    """
+    for _ in range(_LONGEST_CHAIN):
+        base = getattr(holder, "base", None)
+        if base is None or base is holder:
+            break
         exporter: Any = getattr(base, "obj", None) if type(base) is memoryview else None
         holder = base if exporter is None else exporter
     return holder
+
+
+_LONGEST_CHAIN = 100  # numpy lets a view of a view know the owner at once
 
 
 def address_of(owner: Any) -> int:

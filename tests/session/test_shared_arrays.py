@@ -6,6 +6,7 @@ import pytest
 
 from agent_kernel.session import Report, Repository
 from agent_kernel.storage import MemoryStore
+from agent_kernel.values.aliases import owner_of
 from tests.support.notebooks import Notebook, names_changed
 
 # A cell that makes `a` and what shares with it, one that changes it, and what tells one state from the other.
@@ -105,3 +106,32 @@ def test_an_array_with_an_attribute_that_leads_back_to_it_is_saved(made: str) ->
         nb.run("m *= 2; m.note[1].append(2)")
         nb.checkout(first)
         assert nb.look("(m.tolist(), m.note[0] is m, m.note[1], m.note[1] is held[1])") == (before, True, [1], True)
+
+
+def test_an_array_over_memory_of_compiled_code_that_is_its_own_base_is_saved() -> None:
+    """As scipy's rotations are: Cython's arrays answer for their view, and the base of that is the array."""
+    pytest.importorskip("scipy")
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run("from scipy.spatial.transform import Rotation\nimport numpy as np")
+        first = nb.run(
+            "r = Rotation.from_euler('xyz', [[0.1, 0.2, 0.3], [1, 2, 3]]); held = [r, r.__reduce_ex__(4)[2][0]]"
+        )
+        before = nb.look("(r.as_quat().tolist(), held[0] is r, held[1].tolist())")
+        assert first.unsaved == ()
+        nb.run("r = r.inv(); held[1][0, 0] = 7")
+        nb.checkout(first)
+        assert nb.look("(r.as_quat().tolist(), held[0] is r, held[1].tolist())") == before
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(first)
+        assert nb.look("(r.as_quat().tolist(), held[0] is r, held[1].tolist())") == before
+
+
+class EndlessBase:
+    @property
+    def base(self) -> EndlessBase:
+        return EndlessBase()
+
+
+def test_a_chain_of_bases_without_an_end_has_an_owner() -> None:
+    assert isinstance(owner_of(EndlessBase()), EndlessBase)
