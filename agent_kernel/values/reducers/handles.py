@@ -156,7 +156,8 @@ def _is_plain(tensor: Any) -> bool:
     import torch
 
     return (
-        tensor.layout is torch.strided
+        not torch.nn.parameter.is_lazy(tensor)  # it has no memory before its module sees data
+        and tensor.layout is torch.strided
         and not tensor.is_quantized
         and not tensor.is_conj()
         and not tensor.is_neg()

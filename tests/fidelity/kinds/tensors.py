@@ -31,6 +31,22 @@ TENSORS = (
         needs=("torch",),
     ),
     Kind(
+        "layers whose size comes with the first data",
+        """
+        import torch
+
+        model = torch.nn.Sequential(torch.nn.LazyLinear(3), torch.nn.LazyBatchNorm1d())
+        weight = model[0].weight
+        """,
+        """
+        assert model[0].weight is weight and type(weight) is torch.nn.UninitializedParameter
+        assert type(model[1].running_mean) is torch.nn.parameter.UninitializedBuffer
+        assert model(torch.ones(4, 2)).shape == (4, 3)
+        assert model[0].weight is weight and weight.shape == (3, 2) and type(model[0]) is torch.nn.Linear
+        """,
+        needs=("torch",),
+    ),
+    Kind(
         "tensors that share one storage",
         """
         import torch
