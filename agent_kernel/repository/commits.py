@@ -482,6 +482,10 @@ class TreeEditor:
 
     def apply(self, root: ObjectId) -> ObjectId:
         """The id of the tree after the edit."""
+        if len(self._changes) == 1 and not self._moving:
+            ((name, row),) = self._changes.items()
+            if row is not None:
+                return self._replace(root, name, row)
         node = self._load([root])[0]
         level = level_of(node)
         refs = self._rewrite(level, Run([Ref("", root, 0)], at_end=True), [node], 0, len(self._names))
@@ -492,6 +496,28 @@ class TreeEditor:
         if not refs:
             return store_node(self._writer, Leaf([], [])).id
         return self._without_lone_parents(refs[0].id)
+
+    def _replace(self, root: ObjectId, name: str, row: bytes) -> ObjectId:
+        """The tree in which one name that it has holds another row, as most cells leave one. No cut moves."""
+        path: list[tuple[ObjectId, Inner, int]] = []
+        id = root
+        node = self._objects.load(Kind.TREE, id, decode_node)
+        while isinstance(node, Inner):
+            place = bisect_right(node.names, name) - 1
+            path.append((id, node, place))
+            id = node.child(place)
+            node = self._objects.load(Kind.TREE, id, decode_node)
+        place = bisect_left(node.names, name)
+        rows = [*node.rows[:place], row, *node.rows[place + 1 :]]
+        made = self._store(Leaf(node.names, rows), id, node)
+        for id, above, place in reversed(path):
+            start = place * ID_SIZE
+            ids = above.ids[:start] + made + above.ids[start + ID_SIZE :]
+            made = self._store(Inner(above.level, above.names, ids, above.counts), id, above)
+        return made
+
+    def _store(self, node: Node, old_id: ObjectId, old: Node) -> ObjectId:
+        return store_node(self._writer, node, (Ref(node.names[0], old_id, 0), old), self._most_depth).id
 
     def _without_lone_parents(self, root: ObjectId) -> ObjectId:
         while True:

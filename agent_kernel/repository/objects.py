@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import compress as chosen
+from struct import Struct
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import msgspec
@@ -57,7 +58,8 @@ if TYPE_CHECKING:
 #
 # A tree node may be stored as what it differs in from its last version (zstd with that as its dictionary), and a commit of records
 # as what it differs in from its parent: its id is that of the whole payload all the same. A chunk may be stored so too, as a part of a longer one that came later. Stored bytes
-# therefore mean something in their own store only; what travels to another one is payloads.
+# therefore mean something in their own store only; what travels to another one is payloads. Where one run of bytes is all that
+# differs, as in a node where one name holds another row, the difference is that run: zstd takes ten times as long to say so.
 
 VERSION: Final = 1
 # An earlier release that has the store open may read no commit whose page, or whose recent records, it would take for garbage.
@@ -65,6 +67,7 @@ _VERSIONS: Final = {Kind.COMMIT: 3}
 ZSTD: Final = 1  # bits of the codec byte
 SEALED: Final = 2
 BASED: Final = 4
+PATCH: Final = 8  # with BASED: of the base one run of bytes is replaced, and no zstd says what differs
 SEAL_FROM: Final = 8192  # bytes; below this BLAKE3 costs no more than 3 us
 HEADER: Final = 2
 SEAL: Final = 32
@@ -78,7 +81,7 @@ COMPRESS_FROM: Final = 1024
 LEAST_PROBE_GAIN: Final = 1.2
 _PARALLEL_FROM: Final = 512 << 10
 _MOST_THREADS: Final = 8
-_KNOWN_BITS: Final = ZSTD | SEALED | BASED
+_KNOWN_BITS: Final = ZSTD | SEALED | BASED | PATCH
 _MOST_READ: Final = (
     400  # that a reader follows: of several writers none knows how deep the others stored what it builds on
 )
@@ -86,6 +89,9 @@ MOST_UNPACKED: Final = 64 << 20  # bytes of an object that is read strictly
 _LONG_BASE: Final = 64 << 10  # bytes
 BASE_FROM: Final = 160  # bytes; a smaller payload is stored whole
 _BASE_HEADER: Final = 1 + ID_SIZE
+_RUN: Final = Struct("<HH")  # how many bytes of the base stay before the run, and behind it
+_MOST_KEPT: Final = (1 << 16) - 1
+_MOST_REPLACED: Final = 160  # bytes of a run; what is left of more of them zstd makes smaller
 
 
 class Base(msgspec.Struct, frozen=True):
@@ -94,6 +100,7 @@ class Base(msgspec.Struct, frozen=True):
     id: ObjectId
     payload: bytes  # of a commit with its id behind it
     depth: int  # 0: stored whole
+    is_shared: bool = False  # many others differ from it: what compresses them is made once
 
 
 def make_damaged_error(key: bytes, reason: str = "its bytes do not match its id") -> DamagedObjectError:
@@ -118,9 +125,10 @@ def wrap(
         most_depth: how many bases there may be, one below the other; at most `DEEPEST`.
     """
     if base is not None and len(payload) >= BASE_FROM and base.depth < most_depth:
-        body = _difference(payload, base)
-        if body is not None:
-            return _header(id, payload, BASED, digest, version), body
+        for codec, differ in ((BASED | PATCH, _patch), (BASED, _difference)):
+            body = differ(payload, base)
+            if body is not None and 3 * (_BASE_HEADER + len(body)) <= 2 * len(payload):
+                return _header(id, payload, codec, digest, version), bytes((base.depth + 1,)) + base.id + body
     body = squeeze([payload])[0] if compress else None
     return _wrap(id, payload, body, digest, version)
 
@@ -221,6 +229,8 @@ def claimed_size(key: bytes, stored: Buffer) -> int:
     if not codec & (ZSTD | BASED):
         return len(body)
     frame = body[_BASE_HEADER:] if codec & BASED else body
+    if codec & PATCH:
+        return len(frame) - _RUN.size + sum(_kept(key, frame))
     try:
         size = zstandard.frame_content_size(bytes(frame[:18]))
     except zstandard.ZstdError as error:
@@ -245,7 +255,7 @@ def unwrap(key: bytes, stored: Buffer, base: bytes = b"", *, strictly: bool = Fa
         claimed_size(key, stored)
     codec, seal, body = _parts(key, stored)
     if codec & BASED:
-        payload = _inflate(key, body[_BASE_HEADER:], base)
+        payload = (_patched if codec & PATCH else _inflate)(key, body[_BASE_HEADER:], base)
     else:
         payload = bytes(body) if not codec & ZSTD else _inflate(key, body)
     if seal is None or strictly:
@@ -317,21 +327,76 @@ def _parts(key: bytes, stored: Buffer) -> tuple[int, bytes | None, memoryview]:
     return codec, bytes(view[HEADER : HEADER + SEAL]), view[HEADER + SEAL :]
 
 
-def _difference(payload: Buffer, base: Base) -> bytes | None:
-    dictionary = zstandard.ZstdCompressionDict(base.payload, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
-    level = 1 if len(base.payload) <= _LONG_BASE else 3  # the quickest one does not find all that is in a long one
-    body = zstandard.ZstdCompressor(level=level, dict_data=dictionary, write_dict_id=False).compress(payload)
-    if 3 * (_BASE_HEADER + len(body)) > 2 * len(payload):
+def _difference(payload: Buffer, base: Base) -> bytes:
+    if not base.is_shared:
+        return _compressor_from(base.payload).compress(payload)
+    known, compressor = getattr(_of_thread, "compressor_from", (None, None))
+    if compressor is None or known != base.payload:
+        compressor = _compressor_from(base.payload)
+        _of_thread.compressor_from = base.payload, compressor
+    return compressor.compress(payload)
+
+
+def _compressor_from(base: bytes) -> zstandard.ZstdCompressor:
+    dictionary = zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    level = 1 if len(base) <= _LONG_BASE else 3  # the quickest one does not find all that is in a long one
+    return zstandard.ZstdCompressor(level=level, dict_data=dictionary, write_dict_id=False)
+
+
+def _decompressor_from(base: bytes) -> zstandard.ZstdDecompressor:
+    """The thread's last one, where it fits: commits that follow each other differ from the same one."""
+    known, decompressor = getattr(_of_thread, "decompressor_from", (None, None))
+    if decompressor is None or known != base:
+        dictionary = zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+        decompressor = zstandard.ZstdDecompressor(dict_data=dictionary)
+        _of_thread.decompressor_from = base, decompressor
+    return cast("zstandard.ZstdDecompressor", decompressor)
+
+
+def _patch(payload: Buffer, of: Base) -> bytes | None:
+    """The run of bytes that takes another's place in the base, and where; None where it is long."""
+    base = of.payload
+    if len(base) > _MOST_KEPT or abs(len(payload) - len(base)) > _MOST_REPLACED:
         return None
-    return bytes((base.depth + 1,)) + base.id + body
+    most = min(len(payload), len(base))
+    before = _count_equal(payload, base, most)
+    behind = _count_equal(payload[::-1], base[::-1], most - before)
+    if len(payload) - before - behind > _MOST_REPLACED:
+        return None
+    return _RUN.pack(before, behind) + payload[before : len(payload) - behind]
+
+
+def _count_equal(one: Buffer, other: Buffer, most: int) -> int:
+    """How many bytes at the beginning of both are the same; at most `most`."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _kept(key: bytes, body: memoryview) -> tuple[int, int]:
+    if len(body) < _RUN.size:
+        raise make_damaged_error(key, "its header is cut off")
+    before, behind = _RUN.unpack(body[: _RUN.size])
+    return before, behind
+
+
+def _patched(key: bytes, body: memoryview, base: bytes) -> bytes:
+    before, behind = _kept(key, body)
+    if before + behind > len(base):
+        raise make_damaged_error(key, "what it is stored as a difference from is shorter than it says")
+    return b"".join((base[:before], body[_RUN.size :], base[len(base) - behind :]))
 
 
 def _inflate(key: bytes, body: memoryview, base: bytes = b"") -> bytes:
     try:
         if not base:
             return zstandard.ZstdDecompressor().decompress(body)
-        dictionary = zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
-        return zstandard.ZstdDecompressor(dict_data=dictionary).decompress(body)
+        return _decompressor_from(base).decompress(body)
     # A damaged header may claim any size, more than there is memory.
     except (zstandard.ZstdError, MemoryError) as error:
         raise make_damaged_error(
@@ -700,15 +765,19 @@ class Writer:
         decoded: object = None,
         base: tuple[ObjectId, bytes] | None = None,
         most_depth: int = MOST_DEPTH,
+        id: ObjectId | None = None,
+        alike: Base | None = None,
     ) -> ObjectId:
         """Store a payload, unless it is known to be there, and return its id.
 
         Args:
+            id: of the payload, where it was stored before: to work it out again is to hash it.
             decoded: what the payload decodes to, for the cache.
             base: id and payload of an object of this kind that differs little, to store the difference from.
             most_depth: of differences from differences.
+            alike: an object that stays, to store the difference from it.
         """
-        id = address(payload)
+        id = id or address(payload)
         key = kind + id
         if decoded is not None:
             self._objects.remember(kind, id, decoded, len(payload))
@@ -716,7 +785,7 @@ class Writer:
             self._payloads[key] = payload
         if key not in self._pending and key not in self._presence.keys:
             is_small = BASE_FROM <= len(payload) <= _KEEP_PAYLOAD
-            known = self._objects.base_for(kind, *base, self._depths) if base is not None and is_small else None
+            known = self._objects.base_for(kind, *base, self._depths) if base is not None and is_small else alike
             parts = wrap(id, payload, compress=compress, base=known, version=version_of(kind), most_depth=most_depth)
             if kind in (Kind.TREE, Kind.COMMIT) or base is not None:  # the next one may differ little from it
                 self._depths[key] = parts[1][0] if is_based(parts[0]) else 0
@@ -797,6 +866,11 @@ class Writer:
     def pending(self) -> dict[bytes, tuple[bytes, Buffer]]:
         """What the publishing swap is to store itself."""
         return self._pending
+
+    def stored_whole(self, key: bytes) -> bytes | None:
+        """The payload of what the publishing swap is to store as no difference from anything."""
+        parts = self._pending.get(key)
+        return None if parts is None or is_based(parts[0]) else self._payloads.get(key)
 
     def note_published(self) -> None:
         """Note that the swap that stored `pending()` went through."""

@@ -55,8 +55,8 @@ T = TypeVar("T")
 V = TypeVar("V", bound=msgspec.Struct)
 
 # 2: pages in parts, and all of values that came with them; 3: records; 4: chunks as parts of others, ends of documents in rows;
-# 5: records that a commit holds beside its tree of them; 6: states of random generators as differences
-FORMAT_VERSION: Final = 6
+# 5: records that a commit holds beside its tree of them; 6: states of random generators as differences; 7: differences of one run of bytes
+FORMAT_VERSION: Final = 7
 FORMAT: Final = b"x/format"
 EPOCH: Final = b"x/epoch"  # changes whenever objects were deleted
 ROSTER: Final = b"x/roster"  # changes whenever a branch, tag or head comes or goes

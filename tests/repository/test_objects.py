@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agent_kernel.errors import DamagedObjectError, NewerFormatError
 from agent_kernel.repository.commits import MOST_DEPTH, Kind, ObjectId, address, hex_of, short
-from agent_kernel.repository.objects import Base, base_of, unwrap, unwrap_into, wrap
+from agent_kernel.repository.objects import Base, base_of, claimed_size, unwrap, unwrap_into, wrap
 from agent_kernel.repository.repository import Repository
 from agent_kernel.storage import MemoryStore
 from tests.support.repositories import commit_values
@@ -151,6 +151,44 @@ def test_a_node_may_be_stored_as_what_it_differs_in() -> None:
     assert unwrap(key, stored, old) == payload
     with pytest.raises(DamagedObjectError):
         unwrap(key, stored, os.urandom(600))
+
+
+@pytest.mark.parametrize("run", [b"", b"x", b"another row", b"z" * 150])
+@pytest.mark.parametrize("start", [0, 300, 590])
+def test_of_a_node_with_one_other_row_only_the_row_is_stored(run: bytes, start: int) -> None:
+    old = os.urandom(600)
+    payload = old[:start] + run + old[start + 10 :]
+    stored = b"".join(bytes(part) for part in wrap(address(payload), payload, base=Base(address(old), old, 0)))
+    key = _key(payload, Kind.TREE)
+    assert len(stored) <= 45 + len(run)
+    assert base_of(key, stored) == (_key(old, Kind.TREE), 1)
+    assert unwrap(key, stored, old) == payload
+    assert claimed_size(key, stored) == len(payload)
+
+
+def test_a_stored_row_does_not_pass_for_another_node() -> None:
+    old = os.urandom(600)
+    payload = old[:100] + b"row" + old[103:]
+    stored = b"".join(bytes(part) for part in wrap(address(payload), payload, base=Base(address(old), old, 0)))
+    key = _key(payload, Kind.TREE)
+    for base in (b"", os.urandom(600), old[:-1]):
+        with pytest.raises(DamagedObjectError):
+            unwrap(key, stored, base)
+    for place in range(2, len(stored)):
+        damaged = stored[:place] + bytes([stored[place] ^ 0xFF]) + stored[place + 1 :]
+        if 3 <= place < 36:  # the id of the base: its reader gets another one
+            assert base_of(key, damaged) != base_of(key, stored)
+            continue
+        with pytest.raises(DamagedObjectError):
+            _read_from(key, damaged, old)
+    for length in range(2, 40):
+        with pytest.raises(DamagedObjectError):
+            _read_from(key, stored[:length], old)
+
+
+def _read_from(key: bytes, stored: bytes, base: bytes) -> bytes:
+    assert base_of(key, stored) is not None
+    return unwrap(key, stored, base)
 
 
 def test_differences_are_not_chained_without_end() -> None:

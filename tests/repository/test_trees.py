@@ -138,6 +138,30 @@ def test_changing_one_name_writes_only_the_nodes_on_its_path(repo: Repository) -
         assert sum(written) / len(written) < most_bytes
 
 
+def test_another_value_of_one_name_makes_the_tree_that_is_built_anew(repo: Repository) -> None:
+    for count in (1, 2, 13, 200, 3_000):
+        values = _numbered(count)
+        for number in (0, count // 3, count - 1):
+            changed = {**values, f"name_{number}": b"other"}
+            writer = repo.writer()
+            edited = _built(repo, values).edit(writer, {f"name_{number}": Entry(b"other")})
+            writer.flush()
+            repo.objects.forget_cached()
+            assert edited == _built(repo, changed)
+            assert {name: entry.value for name, entry in edited.items()} == changed
+
+
+def test_another_value_stores_one_small_node_a_level_however_many_names_there_are(repo: Repository) -> None:
+    made: list[int] = []
+    for count in (1_000, 2_000, 4_000):
+        tree = _built(repo, {f"name_{number}": b"v" * 40 for number in range(count)})
+        writer = repo.writer()
+        tree.edit(writer, {"name_77": Entry(b"w" * 40)})
+        made.append(len(writer.pending()))
+        assert writer.written_bytes / made[-1] < 120  # of the nodes' 700
+    assert made == [3, 4, 4]
+
+
 def test_setting_what_is_there_already_changes_nothing(repo: Repository) -> None:
     tree = _built(repo, _numbered(50))
     writer = repo.writer()

@@ -23,7 +23,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_there_is_a_store_of_every_format() -> None:
-    assert [path.name for path in STORES] == ["store-1", "store-1-pages", "store-2"]
+    assert [path.name for path in STORES] == ["store-1", "store-1-pages", "store-2", "store-6"]
 
 
 def test_a_newer_release_writes_into_old_stores_and_collects_nothing_of_theirs(store: Path) -> None:
@@ -39,7 +39,7 @@ def test_a_newer_release_writes_into_old_stores_and_collects_nothing_of_theirs(s
         assert [read_notebook(repo.objects, commit) for _, commit in repo.log("main")][1:2] == pages[:1]
 
 
-@pytest.mark.parametrize("name", ["store-1-pages", "store-2"])
+@pytest.mark.parametrize("name", ["store-1-pages", "store-2", "store-6"])
 def test_pages_of_every_form_come_back(name: str, tmp_path: Path) -> None:
     with Repository.open(Path(shutil.copytree(FIXTURES / name, tmp_path / "store")), create=False) as repo:
         newest, older = (read_notebook(repo.objects, commit) for _, commit in repo.log("main", limit=2))
