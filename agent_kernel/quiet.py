@@ -19,7 +19,6 @@ import warnings
 from collections.abc import Callable, Generator
 from types import FrameType
 from typing import Any, Final
-from weakref import WeakSet
 
 _IGNORE_ALL = ("ignore", None, Warning, None, 0)
 # New containers between two collections of them, and collections before the older ones are walked too.
@@ -92,7 +91,7 @@ class _Senders:
 
     def __init__(self) -> None:
         self.blocks = 0  # that note interrupts now, one within the other
-        self.before: WeakSet[threading.Thread] = WeakSet()  # threads that were there as the outermost began
+        self.before: frozenset[threading.Thread] = frozenset()  # threads that were there as the outermost began
         self.is_sent = False  # the next interrupt is the code's own
         self.is_passing = False
         self.is_telling = False
@@ -102,12 +101,14 @@ class _Senders:
             _thread.interrupt_main = _wrap_handler(_thread.interrupt_main)
             self.is_telling = True
         if not self.blocks:
-            self.before = WeakSet(threading.enumerate())
+            self.before = frozenset(threading.enumerate())
             self.is_sent = False
         self.blocks += 1
 
     def end(self) -> None:
         self.blocks = max(0, self.blocks - 1)
+        if not self.blocks:
+            self.before = frozenset()
 
     def is_code(self) -> bool:
         thread = threading.current_thread()

@@ -96,6 +96,7 @@ class Recorder:
         self.repo = repo
         self.session_id = session_id
         self._environment: EnvironmentWatch | None = None
+        self._stored_environment: tuple[ObjectId | None, bytes] = None, b""
         self._random: tuple[ObjectId, bytes] | None = None  # the last state of generators, and its bytes
         self._path: tuple[list[str], str] = [], ""
         self._folders: tuple[str, ...] = ()
@@ -205,7 +206,8 @@ class Recorder:
         """Stored as the difference from the last state: of most draws, that is where in the same numbers the next one is."""
         payload = capture_generators()
         base = self._random or (address(payload), payload)
-        self._random = writer.add(Kind.SMALL, payload, base=base, most_depth=DEEPEST), payload
+        known = base[0] if payload is base[1] else None
+        self._random = writer.add(Kind.SMALL, payload, base=base, most_depth=DEEPEST, id=known), payload
         return self._random[0]
 
     # What only commits need loads with the first one.
@@ -215,7 +217,10 @@ class Recorder:
             from agent_kernel.session.provenance import EnvironmentWatch
 
             self._environment = EnvironmentWatch()
-        return writer.add(Kind.SMALL, self._environment.payload())
+        payload = self._environment.payload()
+        known, before = self._stored_environment
+        self._stored_environment = writer.add(Kind.SMALL, payload, id=known if payload is before else None), payload
+        return self._stored_environment[0]
 
     def _import_folders(self, cwd: str) -> tuple[str, ...]:
         if self._path != (sys.path, cwd):

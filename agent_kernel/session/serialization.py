@@ -910,7 +910,9 @@ class Dumps:
         self.living.dumps(members, self.rebound)
         try:
             defer = defer and not self._everything
-            compared = None if alone else self._dump_led(members, before, defer=defer)
+            compared = self._dump_plain(members)
+            if compared is None and not alone:
+                compared = self._dump_led(members, before, defer=defer)
             if compared is None:
                 compared = compare(self._dump_or_fail(members, before, defer=defer, alone=alone))
             dumped = compared.dumped
@@ -929,6 +931,15 @@ class Dumps:
             took = time.thread_time() - busy
         dumped.seconds = took
         return compared
+
+    def _dump_plain(self, members: Mapping[str, object]) -> Compared | None:
+        """Dump one short container of numbers and texts, which leads to nothing; None if it is anything else."""
+        if len(members) != 1:
+            return None
+        references.look()
+        (value,) = members.values()
+        dumped = dump_plain(value, self.namespace)
+        return None if dumped is None else compare_plain(dumped)
 
     def _dump_led(self, members: Mapping[str, object], before: Group | None, *, defer: bool) -> Compared | None:
         """Dump the members behind the figure that they lead to; None if they lead to none."""

@@ -63,6 +63,9 @@ class Rebound(msgspec.Struct, frozen=True):
     removed: frozenset[str]
 
 
+_NOTHING_MOVED = Rebound(frozenset(), frozenset(), frozenset())
+
+
 class Bindings:
     """Remembers what each versioned name was bound to."""
 
@@ -78,10 +81,11 @@ class Bindings:
         self._dead: set[str] = set()
         self._is_whole = False  # the names that were versioned at the last note are those that are bound
         self._look: bytes | None = None
+        # The rows at the last look since the note, which the next one compares with: IPython alone moves several before each cell.
+        self._seen = b""
         self._behind: list[str] = []  # names of the rows behind those of the last note
-        self._looked: dict[
-            str, int
-        ] = {}  # what versioned names whose rows moved were bound to at that look; 0: nothing
+        # What versioned names whose rows moved since the note were bound to at the last look; 0: nothing.
+        self._looked: dict[str, int] = {}
         self.containers: dict[str, None] = {}  # names bound to builtin containers, in the order in which they were
         self.unwritable: set[str] = set()  # names that are no text UTF-8 could hold
 
@@ -89,6 +93,7 @@ class Bindings:
         """The rule for which names are versioned changed."""
         self._versioned.clear()
         self._noted, self._names, self._is_whole = b"", [], False
+        self._look_from_note()
 
     def is_versioned(self, name: str) -> bool:
         """Whether the session saves what is bound to this name."""
@@ -107,10 +112,13 @@ class Bindings:
     def find_changes(self, namespace: dict[str, object]) -> Rebound:
         """Compare with the last `note`. Costs a hundredth of a microsecond for each name that stayed."""
         rows = self._read(namespace)
-        self._look, self._looked, self._behind = None, {}, []
+        self._look = None
         if not self._is_whole or not self._look_at(rows, namespace):
+            self._look_from_note()
             return self._drop_old(self._compare_all(namespace))
         self._look = rows
+        if not (self._looked or self._dead):
+            return _NOTHING_MOVED
         ids = self._ids
         new = frozenset(name for name, found in self._looked.items() if found and name not in ids)
         rebound = {name for name, found in self._looked.items() if found and ids.get(name, found) != found}
@@ -131,26 +139,32 @@ class Bindings:
                     self._dead.add(name)  # its address may be another object's by now
         return found
 
+    def _look_from_note(self) -> None:
+        """Let the next look compare with the rows of the last note."""
+        self._seen, self._looked, self._behind = self._noted, {}, []
+
     def _look_at(self, rows: bytes, namespace: dict[str, object]) -> bool:
-        """Find the rows that are other ones than at the last note; False where the namespace has another table since."""
-        known = len(self._noted)
+        """Find the rows that are other ones than at the last look, or note; False where the namespace has another table since."""
+        known = len(self._seen)
         if len(rows) < known:
             return False
         moved: dict[str, int] = {}
-        if not rows.startswith(self._noted):
-            before, now = ids_in(self._noted), ids_in(rows)
-            for row in sorted({place // 2 for place in differences(self._noted, rows[:known])}):
+        if not rows.startswith(self._seen):
+            before, now = ids_in(self._seen), ids_in(rows)
+            noted = len(self._names)
+            for row in sorted({place // 2 for place in differences(self._seen, rows[:known])}):
                 if now[2 * row] not in (before[2 * row], 0):
                     return False
-                moved[self._names[row]] = now[2 * row + 1]
+                moved[self._names[row] if row < noted else self._behind[row - noted]] = now[2 * row + 1]
         if len(rows) > known:
             behind = ids_in(rows[known:])
             names = _pair_names(behind[::2].tolist(), list(islice(reversed(namespace), len(behind) // 2)))
             if names is None:
                 return False
-            self._behind = names
+            self._behind += names
             moved.update((name, found) for name, found in zip(names, behind[1::2].tolist(), strict=True) if found)
-        self._looked = {name: found for name, found in moved.items() if self.is_versioned(name)}
+        self._seen = rows
+        self._looked.update((name, found) for name, found in moved.items() if self.is_versioned(name))
         return True
 
     def _compare_all(self, namespace: dict[str, object]) -> Rebound:
@@ -172,8 +186,10 @@ class Bindings:
             self._names += self._behind
             self._is_whole = all(self._ids.get(name, 0) == found for name, found in self._looked.items())
             self._noted = look
+            self._look_from_note()
             return
         self._noted = self._read(namespace)
+        self._look_from_note()
         places = ids_in(self._noted)
         names = _pair_names(places[::2].tolist(), reversed(tuple(namespace)))
         self._names = names or []

@@ -12,7 +12,7 @@ import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, compress, islice
+from itertools import chain, islice
 from operator import attrgetter
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
@@ -218,7 +218,7 @@ class Detector:
         self._credit_s = 0.0
         self._looked_at = time.monotonic()
         self._dearest_s = 0.0
-        self._counted = 0
+        self._to_count: Iterator[str] = iter(())
         self._shared_containers: dict[str, None] = {}
         self._awaited: list[object] = []  # replaced objects at whose death something would be called
 
@@ -522,15 +522,26 @@ class Detector:
     def _find_shared(self) -> list[str]:
         """Names of builtin containers with more references than the namespace and our own witness explain."""
         containers, namespace = self.bindings.containers, self.namespace
-        some = list(islice(containers, self._counted, self._counted + _MOST_COUNTED))
-        self._counted = 0 if self._counted + len(some) >= len(containers) else self._counted + len(some)
-        counts = map(sys.getrefcount, map(namespace.get, some))
-        found: Iterable[str] = compress(some, map(_EXPLAINED_REFERENCES.__lt__, counts))
+        some = list(islice(self._to_count, _MOST_COUNTED))
+        if not some:  # another round; to go to where the last cell ended would pass all names before it
+            self._to_count = iter(tuple(containers))
+            some = list(islice(self._to_count, _MOST_COUNTED))
+        counts = list(map(sys.getrefcount, map(namespace.get, some)))
+        found: list[str] = []
+        if (
+            max(counts, default=0) > _EXPLAINED_REFERENCES
+        ):  # names that are gone since the round began are no containers
+            found = [
+                name
+                for name, count in zip(some, counts, strict=True)
+                if count > _EXPLAINED_REFERENCES and name in containers
+            ]
         if self._shared_containers:
             looked_at = set(some)
-            found = chain(
-                (name for name in self._shared_containers if name in containers and name not in looked_at), found
-            )
+            found = [
+                *(name for name in self._shared_containers if name in containers and name not in looked_at),
+                *found,
+            ]
         self._shared_containers = dict.fromkeys(found)
         if not self._shared_containers:
             return []

@@ -38,6 +38,51 @@ def test_nothing_moved(namespace: dict[str, object]) -> None:
     assert moved(bound(namespace).find_changes(namespace)) == (set(), set(), set())
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_several_looks_find_what_one_would(seed: int) -> None:
+    chance = random.Random(seed)
+    namespace: dict[str, object] = {f"v{number}": [number] for number in range(chance.choice((3, 40, 600)))}
+    bindings, noted, kept = bound(namespace), dict(namespace), [dict(namespace)]
+    for _ in range(60):
+        for _ in range(chance.randrange(4)):
+            name = chance.choice([f"v{chance.randrange(620)}", f"_i{chance.randrange(9)}"])
+            if chance.random() < 0.3:
+                namespace.pop(name, None)
+            else:
+                namespace[name] = chance.choice([[0], noted.get(name, [1])])  # another object, or the one it was
+        kept.append(dict(namespace))  # no address is used again
+        now = {name: value for name, value in namespace.items() if not name.startswith("_")}
+        found = bindings.find_changes(namespace)
+        rebound = {name for name in now.keys() & noted.keys() if now[name] is not noted[name]}
+        assert moved(found) == (now.keys() - noted.keys(), rebound, noted.keys() - now.keys())
+        if chance.random() < 0.4:
+            for name in found.removed:
+                bindings.unbind(name)
+            for name in found.new | found.rebound:
+                bindings.bind(name, namespace[name], small=False)
+            bindings.note(namespace, as_looked=chance.random() < 0.8)
+            noted = now
+
+
+@pytest.mark.parametrize("count", [1_000, 2_000, 4_000])
+def test_a_second_look_compares_with_the_first(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """IPython binds names of its own before each cell: the look after the cell does not find them again."""
+    namespace: dict[str, object] = {"_i": "", **{f"v{number}": [number] for number in range(count)}}
+    bindings = bound(namespace)
+    looked: list[int] = []
+
+    def counted(before: bytes, now: bytes) -> list[int]:
+        looked.append(len(now) // ROW_BYTES)
+        return differences(before, now)
+
+    monkeypatch.setattr("agent_kernel.session.tracking.differences", counted)
+    namespace["_i"], namespace["_i1"] = "source", "source"
+    assert moved(bindings.find_changes(namespace)) == (set(), set(), set())
+    assert looked == [count + 1]
+    assert moved(bindings.find_changes(namespace)) == (set(), set(), set())
+    assert looked == [count + 1]
+
+
 def test_names_at_the_end_and_names_of_the_shell(namespace: dict[str, object]) -> None:
     bindings = bound(namespace)
     for number in range(3):
