@@ -417,6 +417,21 @@ def store_node(writer: Writer, node: Node, old: tuple[Ref, Node] | None = None, 
     return Ref(node.names[0] if node.names else "", id, count)
 
 
+def _store_with_child(
+    writer: Writer, old: tuple[ObjectId, Inner], place: int, child: ObjectId, most_depth: int
+) -> ObjectId:
+    """Store a node with another child in one place. Only its id differs in the bytes, so nothing is encoded for that."""
+    id, node = old
+    start = place * ID_SIZE
+    ids = b"".join((node.ids[:start], child, node.ids[start + ID_SIZE :]))
+    before = ENCODER.encode(node)
+    start += before.index(node.ids)
+    payload = b"".join((before[:start], child, before[start + ID_SIZE :]))
+    made = Inner(node.level, node.names, ids, node.counts)
+    run = start, start + ID_SIZE
+    return writer.add(Kind.TREE, payload, False, decoded=made, base=(id, before), most_depth=most_depth, run=run)
+
+
 def inner_of(level: int, refs: Sequence[Ref]) -> Inner:
     return Inner(level, [ref.name for ref in refs], b"".join([ref.id for ref in refs]), [ref.size for ref in refs])
 
@@ -482,10 +497,6 @@ class TreeEditor:
 
     def apply(self, root: ObjectId) -> ObjectId:
         """The id of the tree after the edit."""
-        if len(self._changes) == 1 and not self._moving:
-            ((name, row),) = self._changes.items()
-            if row is not None:
-                return self._replace(root, name, row)
         node = self._load([root])[0]
         level = level_of(node)
         refs = self._rewrite(level, Run([Ref("", root, 0)], at_end=True), [node], 0, len(self._names))
@@ -496,28 +507,6 @@ class TreeEditor:
         if not refs:
             return store_node(self._writer, Leaf([], [])).id
         return self._without_lone_parents(refs[0].id)
-
-    def _replace(self, root: ObjectId, name: str, row: bytes) -> ObjectId:
-        """The tree in which one name that it has holds another row, as most cells leave one. No cut moves."""
-        path: list[tuple[ObjectId, Inner, int]] = []
-        id = root
-        node = self._objects.load(Kind.TREE, id, decode_node)
-        while isinstance(node, Inner):
-            place = bisect_right(node.names, name) - 1
-            path.append((id, node, place))
-            id = node.child(place)
-            node = self._objects.load(Kind.TREE, id, decode_node)
-        place = bisect_left(node.names, name)
-        rows = [*node.rows[:place], row, *node.rows[place + 1 :]]
-        made = self._store(Leaf(node.names, rows), id, node)
-        for id, above, place in reversed(path):
-            start = place * ID_SIZE
-            ids = above.ids[:start] + made + above.ids[start + ID_SIZE :]
-            made = self._store(Inner(above.level, above.names, ids, above.counts), id, above)
-        return made
-
-    def _store(self, node: Node, old_id: ObjectId, old: Node) -> ObjectId:
-        return store_node(self._writer, node, (Ref(node.names[0], old_id, 0), old), self._most_depth).id
 
     def _without_lone_parents(self, root: ObjectId) -> ObjectId:
         while True:
@@ -766,12 +755,38 @@ class Tree:
             most_depth: how many versions of a node may be stored as differences, each from the one before. More of them take
                 less space, and longer to be read.
         """
+        if len(changes) == 1:
+            ((name, row),) = changes.items()
+            replaced = self._replace_row(writer, name, row, most_depth)
+            if replaced is not None:
+                return replaced
         before = self._present(changes)
         needed = {name: row for name, row in changes.items() if before.get(name) != row}
         if not needed:
             return self
         moving = sorted(name for name, row in needed.items() if (row is None) == (name in before))
         return Tree(self._objects, TreeEditor(self._objects, writer, needed, moving, most_depth).apply(self.id))
+
+    def _replace_row(self, writer: Writer, name: str, row: bytes | None, most_depth: int) -> Tree | None:
+        """The tree in which one name that it has holds another row, as most cells leave one; None if names come or go."""
+        path: list[tuple[ObjectId, Inner, int]] = []
+        id, node = self.id, self._node(self.id)
+        while isinstance(node, Inner):
+            place = max(bisect_right(node.names, name) - 1, 0)
+            path.append((id, node, place))
+            id = node.child(place)
+            node = self._node(id)
+        place = bisect_left(node.names, name)
+        known = node.rows[place] if place < len(node.names) and node.names[place] == name else None
+        if known == row:
+            return self
+        if known is None or row is None:
+            return None
+        leaf = Leaf(node.names, [*node.rows[:place], row, *node.rows[place + 1 :]])
+        made = store_node(writer, leaf, (Ref("", id, 0), node), most_depth).id
+        for id, above, place in reversed(path):  # no cut moves, for names alone decide where these are
+            made = _store_with_child(writer, (id, above), place, made, most_depth)
+        return Tree(self._objects, made)
 
     def _present(self, names: Mapping[str, object]) -> dict[str, bytes]:
         if len(names) * 20 < len(self):

@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import compress as chosen
 from struct import Struct
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
 
 import msgspec
 import zstandard
@@ -90,7 +90,7 @@ _LONG_BASE: Final = 64 << 10  # bytes
 BASE_FROM: Final = 160  # bytes; a smaller payload is stored whole
 _BASE_HEADER: Final = 1 + ID_SIZE
 _RUN: Final = Struct("<HH")  # how many bytes of the base stay before the run, and behind it
-_MOST_KEPT: Final = (1 << 16) - 1
+_LONGEST_PATCHED: Final = 8_192  # bytes
 _MOST_REPLACED: Final = 160  # bytes of a run; what is left of more of them zstd makes smaller
 
 
@@ -116,19 +116,20 @@ def wrap(
     base: Base | None = None,
     version: int = VERSION,
     most_depth: int = MOST_DEPTH,
+    run: tuple[int, int] | None = None,
 ) -> tuple[bytes, Buffer]:
     """Header and body to store, without copying a payload that does not compress.
 
     Args:
+        run: where bytes stand that take the place of as many others of the base, if that is all that differs.
         digest: xxh3-128 of the payload where the caller knows it already.
         base: what to store the difference from, where that saves at least a third.
         most_depth: how many bases there may be, one below the other; at most `DEEPEST`.
     """
     if base is not None and len(payload) >= BASE_FROM and base.depth < most_depth:
-        for codec, differ in ((BASED | PATCH, _patch), (BASED, _difference)):
-            body = differ(payload, base)
-            if body is not None and 3 * (_BASE_HEADER + len(body)) <= 2 * len(payload):
-                return _header(id, payload, codec, digest, version), bytes((base.depth + 1,)) + base.id + body
+        for codec, body in _differences(payload, base, run):
+            if 3 * (_BASE_HEADER + len(body)) <= 2 * len(payload):
+                return _header(id, payload, codec, digest, version), b"".join((bytes((base.depth + 1,)), base.id, body))
     body = squeeze([payload])[0] if compress else None
     return _wrap(id, payload, body, digest, version)
 
@@ -327,6 +328,14 @@ def _parts(key: bytes, stored: Buffer) -> tuple[int, bytes | None, memoryview]:
     return codec, bytes(view[HEADER : HEADER + SEAL]), view[HEADER + SEAL :]
 
 
+def _differences(payload: Buffer, base: Base, run: tuple[int, int] | None) -> Iterator[tuple[int, bytes]]:
+    """The difference in each form that fits, each with its codec, the quickest one first."""
+    patch = None if base.is_shared else _patch(payload, base.payload, run)
+    if patch is not None:
+        yield BASED | PATCH, patch
+    yield BASED, _difference(payload, base)
+
+
 def _difference(payload: Buffer, base: Base) -> bytes:
     if not base.is_shared:
         return _compressor_from(base.payload).compress(payload)
@@ -353,29 +362,27 @@ def _decompressor_from(base: bytes) -> zstandard.ZstdDecompressor:
     return cast("zstandard.ZstdDecompressor", decompressor)
 
 
-def _patch(payload: Buffer, of: Base) -> bytes | None:
+def _patch(payload: Buffer, base: bytes, run: tuple[int, int] | None) -> bytes | None:
     """The run of bytes that takes another's place in the base, and where; None where it is long."""
-    base = of.payload
-    if len(base) > _MOST_KEPT or abs(len(payload) - len(base)) > _MOST_REPLACED:
+    if len(base) > _LONGEST_PATCHED or abs(len(payload) - len(base)) > _MOST_REPLACED:
         return None
-    most = min(len(payload), len(base))
-    before = _count_equal(payload, base, most)
-    behind = _count_equal(payload[::-1], base[::-1], most - before)
-    if len(payload) - before - behind > _MOST_REPLACED:
+    if run is None:
+        most = min(len(payload), len(base))
+        start = _count_equal(payload[:most], base[:most], "big")
+        most -= start
+        run = start, len(payload) - _count_equal(payload[len(payload) - most :], base[len(base) - most :], "little")
+    start, end = run
+    if end - start > _MOST_REPLACED:
         return None
-    return _RUN.pack(before, behind) + payload[before : len(payload) - behind]
+    return _RUN.pack(start, len(payload) - end) + payload[start:end]
 
 
-def _count_equal(one: Buffer, other: Buffer, most: int) -> int:
-    """How many bytes at the beginning of both are the same; at most `most`."""
-    low, high = 0, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+def _count_equal(one: Buffer, other: Buffer, order: Literal["big", "little"]) -> int:
+    """How many bytes of two as long ones are the same: "big" counts from their beginning, "little" from their end."""
+    differing = int.from_bytes(one, order) ^ int.from_bytes(
+        other, order
+    )  # to compare them byte by byte takes far longer
+    return len(one) - (differing.bit_length() + 7) // 8
 
 
 def _kept(key: bytes, body: memoryview) -> tuple[int, int]:
@@ -767,6 +774,7 @@ class Writer:
         most_depth: int = MOST_DEPTH,
         id: ObjectId | None = None,
         alike: Base | None = None,
+        run: tuple[int, int] | None = None,
     ) -> ObjectId:
         """Store a payload, unless it is known to be there, and return its id.
 
@@ -776,6 +784,7 @@ class Writer:
             base: id and payload of an object of this kind that differs little, to store the difference from.
             most_depth: of differences from differences.
             alike: an object that stays, to store the difference from it.
+            run: where bytes stand that take the place of as many others of `base`, if that is all that differs.
         """
         id = id or address(payload)
         key = kind + id
@@ -786,7 +795,9 @@ class Writer:
         if key not in self._pending and key not in self._presence.keys:
             is_small = BASE_FROM <= len(payload) <= _KEEP_PAYLOAD
             known = self._objects.base_for(kind, *base, self._depths) if base is not None and is_small else alike
-            parts = wrap(id, payload, compress=compress, base=known, version=version_of(kind), most_depth=most_depth)
+            parts = wrap(
+                id, payload, compress=compress, base=known, version=version_of(kind), most_depth=most_depth, run=run
+            )
             if kind in (Kind.TREE, Kind.COMMIT) or base is not None:  # the next one may differ little from it
                 self._depths[key] = parts[1][0] if is_based(parts[0]) else 0
             self._queue(key, parts)

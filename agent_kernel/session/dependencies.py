@@ -637,10 +637,11 @@ def calls_notebook(hook: Any, namespace: dict[str, object]) -> bool:
     """Whether a hook is the notebook's own doing: its function, a method of its object, its coroutine, or a partial."""
     function = hook.__func__ if type(hook) is MethodType else hook
     if type(function) is FunctionType:
-        owner: object = hook.__self__ if type(hook) is MethodType else None
         # A closure may hold the notebook's, but for those that Python starts with: they find modules.
         closed = function.__closure__ is not None and not function.__code__.co_filename.startswith("<frozen ")
-        return closed or function.__globals__ is namespace or not is_of_library(type(owner))
+        if closed or function.__globals__ is namespace:
+            return True
+        return type(hook) is MethodType and not is_of_library(type(hook.__self__))
     if type(hook) is BuiltinFunctionType:
         return id(type(hook.__self__)) in BUILTIN_IDS
     if type(hook) is CoroutineType:

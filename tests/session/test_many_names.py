@@ -11,7 +11,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -172,3 +172,34 @@ def test_a_loop_over_all_names_for_each_name_shows_where_there_are_many(
     one, few, many = counts[IN_ALL]
     growth = [(most - least) / (some - least) for least, some, most in zip(one, few, many, strict=True)]
     assert max(growth) <= MOST_FOR_TWELVE_TIMES_THE_NAMES
+
+
+CALLS = ("get_many", "put_many", "swap", "keys", "present", "view_many", "items")
+
+
+@pytest.mark.parametrize("change", ["v7.append(0)", "v7 = [1, 2]", "fresh = 1", "del v7", "v7"])
+def test_a_cell_about_one_name_does_no_more_among_more_names(change: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+    calls: list[str] = []
+    for n in (1_000, 2_000, 4_000):
+        with Notebook() as nb:
+            nb.run(SINGLE.format(n=n))
+            nb.run("v8.append(0); w = 1")
+            for name in CALLS:
+                monkeypatch.setattr(nb.repo.store, name, _noted(getattr(nb.repo.store, name), name, calls))
+            calls.clear()
+            with counted() as lines:
+                nb.session.begin_cell(change)
+                exec(change, nb.namespace)
+                nb.session.end_cell()
+            assert calls == ["get_many", "swap"]
+            counts.append(lines.count)
+    assert max(counts) < 1.4 * min(counts), counts  # the tree of the names may be a level higher
+
+
+def _noted(call: Callable[..., object], name: str, calls: list[str]) -> Callable[..., object]:
+    def noted(*arguments: object, **keywords: object) -> object:
+        calls.append(name)
+        return call(*arguments, **keywords)
+
+    return noted
