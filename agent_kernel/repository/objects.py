@@ -127,9 +127,11 @@ def wrap(
         most_depth: how many bases there may be, one below the other; at most `DEEPEST`.
     """
     if base is not None and len(payload) >= BASE_FROM and base.depth < most_depth:
-        for codec, body in _differences(payload, base, run):
-            if 3 * (_BASE_HEADER + len(body)) <= 2 * len(payload):
-                return _header(id, payload, codec, digest, version), b"".join((bytes((base.depth + 1,)), base.id, body))
+        for codec, difference in _differences(payload, base, run):
+            if 3 * (_BASE_HEADER + len(difference)) <= 2 * len(payload):
+                return _header(id, payload, codec, digest, version), b"".join(
+                    (bytes((base.depth + 1,)), base.id, difference)
+                )
     body = squeeze([payload])[0] if compress else None
     return _wrap(id, payload, body, digest, version)
 
