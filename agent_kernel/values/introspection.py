@@ -582,6 +582,8 @@ def differences(before: bytes, now: bytes) -> list[int]:
 def _find_differences(before: bytes, now: bytes, starts: range) -> list[int]:
     """Where the stretches that differ begin."""
     size = starts.step
+    if len(before) == len(now):  # of one of them no part has to be copied
+        return [start for start in starts if not now.startswith(before[start : start + size], start)]
     return [start for start in starts if before[start : start + size] != now[start : start + size]]
 
 
