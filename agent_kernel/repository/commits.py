@@ -428,8 +428,8 @@ def _store_with_child(
     start += before.index(node.ids)
     payload = b"".join((before[:start], child, before[start + ID_SIZE :]))
     made = Inner(node.level, node.names, ids, node.counts)
-    run = start, start + ID_SIZE
-    return writer.add(Kind.TREE, payload, False, decoded=made, base=(id, before), most_depth=most_depth, run=run)
+    span = start, start + ID_SIZE
+    return writer.add(Kind.TREE, payload, False, decoded=made, base=(id, before), most_depth=most_depth, span=span)
 
 
 def inner_of(level: int, refs: Sequence[Ref]) -> Inner:

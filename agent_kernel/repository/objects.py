@@ -89,7 +89,7 @@ MOST_UNPACKED: Final = 64 << 20  # bytes of an object that is read strictly
 _LONG_BASE: Final = 64 << 10  # bytes
 BASE_FROM: Final = 160  # bytes; a smaller payload is stored whole
 _BASE_HEADER: Final = 1 + ID_SIZE
-_RUN: Final = Struct("<HH")  # how many bytes of the base stay before the run, and behind it
+_KEPT: Final = Struct("<HH")  # how many bytes of the base stay before the run, and behind it
 _LONGEST_PATCHED: Final = 8_192  # bytes
 _MOST_REPLACED: Final = 160  # bytes of a run; what is left of more of them zstd makes smaller
 
@@ -116,18 +116,18 @@ def wrap(
     base: Base | None = None,
     version: int = VERSION,
     most_depth: int = MOST_DEPTH,
-    run: tuple[int, int] | None = None,
+    span: tuple[int, int] | None = None,
 ) -> tuple[bytes, Buffer]:
     """Header and body to store, without copying a payload that does not compress.
 
     Args:
-        run: where bytes stand that take the place of as many others of the base, if that is all that differs.
+        span: where bytes stand that take the place of as many others of the base, if that is all that differs.
         digest: xxh3-128 of the payload where the caller knows it already.
         base: what to store the difference from, where that saves at least a third.
         most_depth: how many bases there may be, one below the other; at most `DEEPEST`.
     """
     if base is not None and len(payload) >= BASE_FROM and base.depth < most_depth:
-        for codec, difference in _differences(payload, base, run):
+        for codec, difference in _differences(payload, base, span):
             if 3 * (_BASE_HEADER + len(difference)) <= 2 * len(payload):
                 return _header(id, payload, codec, digest, version), b"".join(
                     (bytes((base.depth + 1,)), base.id, difference)
@@ -233,7 +233,7 @@ def claimed_size(key: bytes, stored: Buffer) -> int:
         return len(body)
     frame = body[_BASE_HEADER:] if codec & BASED else body
     if codec & PATCH:
-        return len(frame) - _RUN.size + sum(_kept(key, frame))
+        return len(frame) - _KEPT.size + sum(_kept(key, frame))
     try:
         size = zstandard.frame_content_size(bytes(frame[:18]))
     except zstandard.ZstdError as error:
@@ -330,9 +330,9 @@ def _parts(key: bytes, stored: Buffer) -> tuple[int, bytes | None, memoryview]:
     return codec, bytes(view[HEADER : HEADER + SEAL]), view[HEADER + SEAL :]
 
 
-def _differences(payload: Buffer, base: Base, run: tuple[int, int] | None) -> Iterator[tuple[int, bytes]]:
+def _differences(payload: Buffer, base: Base, span: tuple[int, int] | None) -> Iterator[tuple[int, bytes]]:
     """The difference in each form that fits, each with its codec, the quickest one first."""
-    patch = None if base.is_shared else _patch(payload, base.payload, run)
+    patch = None if base.is_shared else _patch(payload, base.payload, span)
     if patch is not None:
         yield BASED | PATCH, patch
     yield BASED, _difference(payload, base)
@@ -364,19 +364,19 @@ def _decompressor_from(base: bytes) -> zstandard.ZstdDecompressor:
     return cast("zstandard.ZstdDecompressor", decompressor)
 
 
-def _patch(payload: Buffer, base: bytes, run: tuple[int, int] | None) -> bytes | None:
+def _patch(payload: Buffer, base: bytes, span: tuple[int, int] | None) -> bytes | None:
     """The run of bytes that takes another's place in the base, and where; None where it is long."""
     if len(base) > _LONGEST_PATCHED or abs(len(payload) - len(base)) > _MOST_REPLACED:
         return None
-    if run is None:
+    if span is None:
         most = min(len(payload), len(base))
         start = _count_equal(payload[:most], base[:most], "big")
         most -= start
-        run = start, len(payload) - _count_equal(payload[len(payload) - most :], base[len(base) - most :], "little")
-    start, end = run
+        span = start, len(payload) - _count_equal(payload[len(payload) - most :], base[len(base) - most :], "little")
+    start, end = span
     if end - start > _MOST_REPLACED:
         return None
-    return _RUN.pack(start, len(payload) - end) + payload[start:end]
+    return _KEPT.pack(start, len(payload) - end) + payload[start:end]
 
 
 def _count_equal(one: Buffer, other: Buffer, order: Literal["big", "little"]) -> int:
@@ -388,9 +388,9 @@ def _count_equal(one: Buffer, other: Buffer, order: Literal["big", "little"]) ->
 
 
 def _kept(key: bytes, body: memoryview) -> tuple[int, int]:
-    if len(body) < _RUN.size:
+    if len(body) < _KEPT.size:
         raise make_damaged_error(key, "its header is cut off")
-    before, behind = _RUN.unpack(body[: _RUN.size])
+    before, behind = _KEPT.unpack(body[: _KEPT.size])
     return before, behind
 
 
@@ -398,7 +398,7 @@ def _patched(key: bytes, body: memoryview, base: bytes) -> bytes:
     before, behind = _kept(key, body)
     if before + behind > len(base):
         raise make_damaged_error(key, "what it is stored as a difference from is shorter than it says")
-    return b"".join((base[:before], body[_RUN.size :], base[len(base) - behind :]))
+    return b"".join((base[:before], body[_KEPT.size :], base[len(base) - behind :]))
 
 
 def _inflate(key: bytes, body: memoryview, base: bytes = b"") -> bytes:
@@ -775,8 +775,8 @@ class Writer:
         base: tuple[ObjectId, bytes] | None = None,
         most_depth: int = MOST_DEPTH,
         id: ObjectId | None = None,
-        alike: Base | None = None,
-        run: tuple[int, int] | None = None,
+        similar: Base | None = None,
+        span: tuple[int, int] | None = None,
     ) -> ObjectId:
         """Store a payload, unless it is known to be there, and return its id.
 
@@ -785,8 +785,8 @@ class Writer:
             decoded: what the payload decodes to, for the cache.
             base: id and payload of an object of this kind that differs little, to store the difference from.
             most_depth: of differences from differences.
-            alike: an object that stays, to store the difference from it.
-            run: where bytes stand that take the place of as many others of `base`, if that is all that differs.
+            similar: an object that stays, to store the difference from it.
+            span: where bytes stand that take the place of as many others of `base`, if that is all that differs.
         """
         id = id or address(payload)
         key = kind + id
@@ -795,10 +795,11 @@ class Writer:
         if len(payload) <= _KEEP_PAYLOAD:
             self._payloads[key] = payload
         if key not in self._pending and key not in self._presence.keys:
-            is_small = BASE_FROM <= len(payload) <= _KEEP_PAYLOAD
-            known = self._objects.base_for(kind, *base, self._depths) if base is not None and is_small else alike
+            known = None
+            if BASE_FROM <= len(payload) <= _KEEP_PAYLOAD:  # or it could not be stored whole again
+                known = similar if base is None else self._objects.base_for(kind, *base, self._depths)
             parts = wrap(
-                id, payload, compress=compress, base=known, version=version_of(kind), most_depth=most_depth, run=run
+                id, payload, compress=compress, base=known, version=version_of(kind), most_depth=most_depth, span=span
             )
             if kind in (Kind.TREE, Kind.COMMIT) or base is not None:  # the next one may differ little from it
                 self._depths[key] = parts[1][0] if is_based(parts[0]) else 0
@@ -880,7 +881,7 @@ class Writer:
         """What the publishing swap is to store itself."""
         return self._pending
 
-    def stored_whole(self, key: bytes) -> bytes | None:
+    def find_whole(self, key: bytes) -> bytes | None:
         """The payload of what the publishing swap is to store as no difference from anything."""
         parts = self._pending.get(key)
         return None if parts is None or is_based(parts[0]) else self._payloads.get(key)

@@ -82,11 +82,11 @@ _NO_SETTINGS: Final[Mapping[str, bytes | None]] = {}
 MASKED: Final = "masked"  # the setting that names the variables of which later commits mask what code says
 
 
-_MOST_ALIKE: Final = 64  # commits that differ from one
-_LONGEST_ALIKE: Final = 4_096  # bytes of a commit from which others differ
+_MOST_SIMILAR: Final = 64  # commits that differ from one
+_LONGEST_SIMILAR: Final = 4_096  # bytes of a commit from which others differ
 
 
-class _Alike(msgspec.Struct):
+class _SimilarCommit(msgspec.Struct):
     """A commit that the next ones may be stored as differences from, while nothing is deleted."""
 
     epoch: bytes | None
@@ -119,7 +119,7 @@ class Repository:
         self.objects = Objects(store)
         self.pointers = Pointers(store)
         self.presence = Presence()
-        self._alike: _Alike | None = None
+        self._similar: _SimilarCommit | None = None
         self.history = History(self.objects)
         self.refs = Refs(self.pointers, self.objects, self.history)
         self.leases = Leases(self.pointers)
@@ -318,22 +318,22 @@ class Repository:
             self.objects.forget_cached()
         return Writer(self.store, self.objects, self.presence)
 
-    def commit_alike(self, writer: Writer) -> Base | None:
+    def find_similar_commit(self, writer: Writer) -> Base | None:
         """A commit that stays and that others may be stored as differences from: most say nearly the same.
 
         Not the parent of each: what follows one commit for long takes one look more to be read, and no chain of them.
         """
-        alike = self._alike
-        if alike is None or alike.epoch != writer.epoch or alike.uses >= _MOST_ALIKE:
+        similar = self._similar
+        if similar is None or similar.epoch != writer.epoch or similar.uses >= _MOST_SIMILAR:
             return None
-        alike.uses += 1
-        return alike.base
+        similar.uses += 1
+        return similar.base
 
     def note_published(self, writer: Writer, commit: ObjectId) -> None:
         """Let the next commits differ from this one, if it was stored whole."""
-        payload = writer.stored_whole(Kind.COMMIT + commit)
-        if payload is not None and len(payload) <= _LONGEST_ALIKE:
-            self._alike = _Alike(writer.epoch, Base(commit, payload + commit, 0, is_shared=True))
+        payload = writer.find_whole(Kind.COMMIT + commit)
+        if payload is not None and len(payload) <= _LONGEST_SIMILAR:
+            self._similar = _SimilarCommit(writer.epoch, Base(commit, payload + commit, 0, is_shared=True))
 
     def tree(self, id: ObjectId | None) -> Tree:
         """The tree of this id; None is the empty one."""
@@ -686,8 +686,8 @@ def _add_commit(repo: Repository, writer: Writer, commit: Commit) -> ObjectId:
     base = None
     if commit.recent and commit.parents:  # it holds most of what its parent holds
         base = commit.parents[0], encode(repo.commit_at(commit.parents[0]))
-    alike = None if base is not None else repo.commit_alike(writer)
-    id = writer.add(Kind.COMMIT, encode(commit), decoded=commit, base=base, most_depth=DEEPEST, alike=alike)
+    similar = None if base is not None else repo.find_similar_commit(writer)
+    id = writer.add(Kind.COMMIT, encode(commit), decoded=commit, base=base, most_depth=DEEPEST, similar=similar)
     for parent in commit.parents:  # or a long session keeps every commit that it made
         repo.objects.supersede(Kind.COMMIT, parent)
     return id

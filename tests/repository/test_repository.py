@@ -234,6 +234,21 @@ def test_a_commit_that_failed_is_no_base_of_the_next(repo: Repository, monkeypat
     assert len(list(Repository(repo.store).log(repo.resolve("main")))) == 3
 
 
+@pytest.mark.parametrize("size", [60_000, 70_000, 10_000_000])
+def test_a_commit_with_much_text_is_stored_whole_where_it_has_to_be(any_repo: Repository, size: int) -> None:
+    for message in ("short " * 50, "long! " * (size // 6), "short " * 49):
+        writer = any_repo.writer()
+        tree = any_repo.tree(None).edit(writer, {"x": entry_of(message[:40])})
+        head = any_repo.head("s")
+        parents = () if head.commit is None else (head.commit,)
+        commit = Commit(tree=tree.id, parents=parents, author=Author("anna"), time_ns=len(parents), message=message)
+        made = any_repo.publish(writer, commit, head=head, session="s", message="")
+        loose = any_repo.store_loose(any_repo.writer(), msgspec.structs.replace(commit, labels=("loose",)))
+        fresh = Repository(any_repo.store)
+        assert [fresh.commit_at(id).message for id in (made, loose)] == [message, message]
+    assert any_repo.verify().is_sound
+
+
 def _failing(*_: object) -> bool:
     raise StoreFullError("memory:", "no room")
 
