@@ -447,7 +447,7 @@ class AtHand(msgspec.Struct, frozen=True):
 _NOTHING: Final[Mapping[ObjectId, AtHand]] = {}
 
 
-class Fetched(msgspec.Struct, frozen=True):
+class Fetched(msgspec.Struct, frozen=True, gc=False):
     """A payload, and the key of the object that it is stored as a difference from."""
 
     payload: bytes
@@ -476,7 +476,21 @@ class Objects:
             DamagedObjectError: it is missing, or its bytes are not what was stored.
             NewerFormatError: a newer release wrote it.
         """
-        return self.get_many(kind, [id])[id]
+        key = kind + id
+        with self._refusing():
+            payload = self._read_beside(key)
+        return self.get_many(kind, [id])[id] if payload is None else payload
+
+    def _read_beside(self, key: bytes) -> bytes | None:
+        """The payload of an object that is stored whole, or differs from one that was read lately: most are. None of any other."""
+        stored = None if key in self._bases else self._store.get_many((key,)).get(key)
+        based = None if stored is None else base_of(key, stored)
+        near = None if based is None else self._bases.get(based[0])
+        if stored is None or (based is not None and near is None):
+            return None
+        self._note_read(key, 0 if based is None else based[1])
+        content = b"" if based is None or near is None else _content_of_base(key[:1], id_of(based[0]), near.payload)
+        return unwrap(key, stored, content, strictly=self._refuse is not None)
 
     def get_many(self, kind: bytes, ids: Iterable[ObjectId]) -> dict[ObjectId, bytes]:
         """The payloads of all these objects, in one round trip; raises as `get` does."""

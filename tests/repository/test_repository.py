@@ -205,7 +205,9 @@ def test_tiny_commits_take_less_than_two_kilobytes_each(tmp_path: Path) -> None:
     assert size / 500 < 2048
 
 
-def test_commits_that_say_nearly_the_same_are_stored_as_what_they_differ_in(any_repo: Repository) -> None:
+def test_commits_that_say_nearly_the_same_are_stored_as_what_they_differ_in(
+    any_repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made: list[ObjectId] = []
     for number in range(200):
         cell = Cell(f"x{number} = {number}".ljust(60), id="a1b2c3d4", number=number)
@@ -217,7 +219,10 @@ def test_commits_that_say_nearly_the_same_are_stored_as_what_they_differ_in(any_
     assert {depth for _, depth in filter(None, bases)} == {1}
     assert sum(map(len, stored.values())) / len(made) < 170
     fresh = Repository(any_repo.store)
+    asked: list[str] = []
+    monkeypatch.setattr(any_repo.store, "get_many", _counted(any_repo.store.get_many, "get_many", asked))
     assert [commit.cell.number for _, commit in fresh.log(made[-1]) if commit.cell] == list(range(199, -1, -1))
+    assert len(asked) <= 200 + 3 * 5  # what many differ from is read once
     assert fresh.verify().is_sound
 
 
