@@ -7,6 +7,7 @@ see what it reaches now and whether its own content is another. What many names 
 from __future__ import annotations
 
 import ctypes
+import itertools
 import logging
 import sys
 import time
@@ -60,7 +61,7 @@ from agent_kernel.values.groups import (
     plain_stream,
     reach_of,
 )
-from agent_kernel.values.introspection import ATOM_IDS, derives_from, ids_of, referents
+from agent_kernel.values.introspection import ATOM_IDS, derives_from, ids_of, loaded_class, referents
 from agent_kernel.values.pickler import FOREIGN, explain, leads_to, type_name
 from agent_kernel.values.reducers import dispatch_table
 from agent_kernel.values.references import is_nan
@@ -298,6 +299,7 @@ class Components:
         self._also: dict[int, list[Component]] = {}
         self._waiting: list[Component] = []
         self._refused: dict[int, object] = {}
+        self._kinds: dict[int, bool] = {}  # by the id of the type of an object that the commit keeps alive
         self._counts: dict[int, int] | None = None  # what holds matplotlib's, before a dump of this commit does
         self._followed: list[Dump] = []  # ids stay true while these live
 
@@ -313,11 +315,19 @@ class Components:
             return None
         for component in self._find_components(key):
             if key not in component.outside and (
-                (root_of(value) is component.root and _is_saved_with_root(value)) or self._leads_back(value, component)
+                (self._is_saved_with_root(value) and root_of(value) is component.root)
+                or self._leads_back(value, component)
             ):
                 self._inside[key] = component
                 return component
         return None
+
+    def _is_saved_with_root(self, value: object) -> bool:
+        kind = type(value)
+        known = self._kinds.get(id(kind))
+        if known is None:  # once in a commit: there are a thousand artists of one type
+            known = self._kinds[id(kind)] = _names_its_figure(kind)
+        return known and id(value) not in references.MODULE_OBJECTS
 
     def _find_components(self, key: int) -> list[Component]:
         if self._waiting:
@@ -408,7 +418,7 @@ class Components:
         dump = compared.dumped.dump
         if dump.save_failures or compared.dumped.segments is not None:
             return None
-        places = {id(value): place for place, value in enumerate(dump.instances)}
+        places = dict(zip(ids_of(dump.instances), itertools.count(), strict=False))
         if id(root) not in places or id(root) in self._roots:
             return None
         component = Component(id(root), compared, places, {id(root)})
@@ -441,7 +451,7 @@ class Components:
     def _index(self) -> None:
         for component in self._waiting:
             fresh = dict.fromkeys(component.places, component)
-            for key in self._visited.keys() & fresh.keys():
+            for key in self._visited.keys() & fresh.keys() if self._visited else ():
                 self._also.setdefault(key, []).append(component)
                 del fresh[key]
             self._visited |= fresh
@@ -457,12 +467,13 @@ class Components:
         return False
 
 
-def _is_saved_with_root(artist: object) -> bool:
-    """Whether all that an artist is saved with is what matplotlib says: then that leads to its `root_of`."""
-    kind: Any = type(artist)
+def _names_its_figure(kind: Any) -> bool:
+    """Whether all that artists of this type are saved with is what matplotlib says: then that leads to their `root_of`."""
+    if not issubclass(kind, loaded_class("matplotlib.artist", "Artist")):
+        return False
     hooks = (getattr(kind, name, None) for name in ("__getstate__", "__reduce__", "__reduce_ex__"))
     own = all(getattr(hook, "__module__", None) is None or _is_of_matplotlib(hook) for hook in hooks)
-    return own and kind not in dispatch_table() and id(artist) not in references.MODULE_OBJECTS
+    return own and kind not in dispatch_table()
 
 
 def _is_of_matplotlib(hook: Any) -> bool:

@@ -35,6 +35,7 @@ from agent_kernel.values.introspection import (
     instance_dict,
     is_among,
     loaded_class,
+    of_types,
     referents,
     that_lead_on,
 )
@@ -361,6 +362,7 @@ _FOLLOWED = _WALKED | {bytearray}
 _MUTABLE_IDS = frozenset(map(id, _MUTABLE))
 _FOLLOWED_IDS = frozenset(map(id, _FOLLOWED))
 _UNCHANGING_IDS = frozenset(map(id, (tuple, frozenset)))
+_FUNCTION_IDS = frozenset({id(types.FunctionType)})
 _CODE_IDS = frozenset(map(id, (types.FunctionType, types.BuiltinFunctionType)))
 LARGE = 20_000
 
@@ -421,19 +423,19 @@ def reach_of_saved(values: Iterable[object], dump: Dump, saved: list[object], no
     found = Reach(memory=[MemoryUse(None, use.space, use.low, use.high, use.written) for use in dump.memory])
     _note_visited(dump, found)
     values = list(values)
-    followed = list(compress(saved, map(_FOLLOWED_IDS.__contains__, ids_of(map(type, saved)))))
+    followed = of_types(saved, _FOLLOWED_IDS)
     counts = list(map(sys.getrefcount, followed))  # not in one step: then that holds each, too
     over = list(compress(followed, map(lt, repeat(_OF_ONE_SAVED), counts)))
-    kinds = list(ids_of(map(type, over)))
-    found.ids.update(ids_of(compress(over, map(_MUTABLE_IDS.__contains__, kinds))))
-    tuples = compress(over, map(_UNCHANGING_IDS.__contains__, kinds))
+    found.ids.update(ids_of(of_types(over, _MUTABLE_IDS)))
+    tuples = of_types(over, _UNCHANGING_IDS)
     found.ids.update(
         _find_below_tuples(chain(tuples, (value for value in values if id(type(value)) in _UNCHANGING_IDS)))
     )
     if dump.named:  # the pickler was told of all of these, but not every one was met
         found.ids -= dump.named.keys() - _find_in_containers(followed, dump.named.keys())
     # Of functions a copy is saved.
-    level = [part for value in dump.instances if type(value) is types.FunctionType for part in _parts_of(value)]
+    functions: Iterable[Any] = of_types(dump.instances, _FUNCTION_IDS)
+    level = [part for value in functions for part in _parts_of(value)]
     _walk([value for value in [*values, *level] if id(type(value)) in _FOLLOWED_IDS], found, dump)
     found.complete = False
     libraries = {item for item, named in dump.named.items() if not named.reference.is_own}
@@ -577,9 +579,9 @@ def _walk(
     while level:
         below = referents(level)
         level = []  # no holder of what is counted
-        followed = list(compress(below, map(_FOLLOWED_IDS.__contains__, ids_of(map(type, below)))))
+        followed = of_types(below, _FOLLOWED_IDS)
         del below
-        mutable = list(compress(followed, map(_MUTABLE_IDS.__contains__, ids_of(map(type, followed)))))
+        mutable = of_types(followed, _MUTABLE_IDS)
         seen += len(followed)
         found.complete = found.complete and seen <= LARGE
         if found.complete:
@@ -589,7 +591,7 @@ def _walk(
             found.ids.update(shared_here.difference(visited), shared_here.intersection(dump.named))
         del mutable
         if not found.complete:
-            tuples = list(compress(followed, map(_UNCHANGING_IDS.__contains__, ids_of(map(type, followed)))))
+            tuples = of_types(followed, _UNCHANGING_IDS)
             shared = _find_with_more_references(tuples, copies) if tuples else ()
             found.ids.update(
                 _find_below_tuples((value for value in tuples if id(value) in shared), objects, entered)
@@ -624,10 +626,10 @@ def _find_below_tuples(
     visited.update(ids_of(level))
     while level:
         below = referents(level)  # also of those that the collector does not track: they may hold bytearrays
-        found.update(ids_of(compress(below, map(_MUTABLE_IDS.__contains__, ids_of(map(type, below))))))
+        found.update(ids_of(of_types(below, _MUTABLE_IDS)))
         if objects:
             found.update(filter(objects.__contains__, ids_of(below)))
-        level = [value for value in below if id(type(value)) in _UNCHANGING_IDS and id(value) not in visited]
+        level = [value for value in of_types(below, _UNCHANGING_IDS) if id(value) not in visited]
         visited.update(ids_of(level))
     return found
 
@@ -712,8 +714,12 @@ def root_of(artist: object) -> object | None:
         return None
     for _ in range(_MOST_NESTED):
         attributes = object.__getattribute__(found, "__dict__")
-        above = (attributes.get(name) for name in ("_root_figure", "_parent_figure", "figure"))
-        figure = next((one for one in above if one is not None), found)
+        figure = found
+        for name in ("_root_figure", "_parent_figure", "figure"):
+            above = attributes.get(name)
+            if above is not None:
+                figure = above
+                break
         if figure is found:
             break
         found = figure

@@ -15,6 +15,7 @@ import sys
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import chain, compress, islice, repeat, tee
 from operator import add, attrgetter, itemgetter, mul, not_, sub
 from types import MappingProxyType, ModuleType
@@ -337,6 +338,23 @@ def ids_of(values: Iterable[object]) -> Iterable[int]:
     if len(items) < _MANY:
         return map(id, items)
     return memoryview(_copy_memory(id(items) + _HEADER, len(items) * ADDRESS_BYTES)).cast("P")
+
+
+def of_types(values: Sequence[T], kinds: AbstractSet[int]) -> list[T]:
+    """The objects whose type has one of these ids. numpy, where it is loaded, tells of thousands in a third of the time."""
+    types = map(type, values)
+    frombuffer: Any = find_loaded("numpy", "frombuffer") if len(values) >= _MANY_TYPES else None
+    if frombuffer is None:
+        return list(compress(values, map(kinds.__contains__, ids_of(types))))
+    of = frombuffer(addresses(types), "P")
+    first, *others = kinds
+    found = of == first
+    for kind in others:
+        found |= of == kind
+    return list(compress(values, found.tobytes()))
+
+
+_MANY_TYPES = 500
 
 
 def ids_in(found: bytes) -> memoryview[int]:

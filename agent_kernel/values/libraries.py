@@ -39,6 +39,7 @@ from agent_kernel.values.introspection import (
     instance_dict,
     module_dict,
     module_name,
+    of_types,
     qualified_name,
 )
 from agent_kernel.values.references import is_library
@@ -81,15 +82,9 @@ def find_in_settings(packages: Iterable[str], among: set[int]) -> set[int]:
     found: set[int] = set()
     for package in packages:
         look_into(package)
-        entries = (
-            value for settings in _by_package[package].settings for value in list(dict[Any, Any].values(settings))
-        )
-        found |= among.intersection(ids_of(filter(_is_plain, entries)))
+        entries = chain.from_iterable(map(dict[Any, Any].values, _by_package[package].settings))
+        found |= among.intersection(ids_of(of_types(list(entries), _PLAIN)))
     return found
-
-
-def _is_plain(value: object) -> bool:
-    return id(type(value)) in _PLAIN
 
 
 def look_into(package: str) -> bool:

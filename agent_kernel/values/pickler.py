@@ -44,7 +44,7 @@ from agent_kernel.values.aliases import (
     find_cluster,
     owner_of,
 )
-from agent_kernel.values.introspection import addresses, find_loaded, ids_in, ids_of
+from agent_kernel.values.introspection import addresses, find_loaded, ids_in, ids_of, of_types
 from agent_kernel.values.references import NanMarker, find_unmarked_nans, may_hold_nan
 from agent_kernel.values.restore.objects import own_dict_state
 from agent_kernel.values.surface import find_holdings
@@ -188,11 +188,15 @@ class Pickler(pickle.Pickler):
     def mark_nans(self, marker: NanMarker) -> None:
         """Write of each NaN which it is, from the next value on."""
         self.marker = marker
-        before = self.list_saved()
-        setattr(self, "persistent_id", marker.mark)  # noqa: B010 - to type checkers it is a method, and pickle takes any function
-        after = self.list_saved()  # the function too, which is no part of what was saved
+        mark = marker.mark
+        # To see what of it a pickler holds, one that holds nothing else does: this one may have a figure in its memo.
+        probe = _Probe(_NullSink())
+        before = gc.get_referents(probe)
+        for pickler in (probe, self):
+            setattr(pickler, "persistent_id", mark)  # noqa: B010 - to type checkers it is a method, and pickle takes any function
+        after = gc.get_referents(probe)
         self._count_of_own += len(after) - len(before)
-        self._sum_of_own += sum(ids_of(after)) - sum(ids_of(before))
+        self._sum_of_own += sum(map(id, after)) - sum(map(id, before))
 
     def mark(self) -> Mark:
         """Where the dump is now, to come back to."""
@@ -229,7 +233,7 @@ class Pickler(pickle.Pickler):
             return b""
         own = set(map(id, (*vars(self).values(), vars(self))))
         found = gc.get_referents(self)  # what the memo holds, first of all
-        mutable = compress(found, map(_MUTABLE_IDS.__contains__, ids_of(map(type, found))))
+        mutable = of_types(found, _MUTABLE_IDS)
         # In order, for the memo's own depends on what else was put into it, and on where that lies.
         ids = _in_order(array("Q", filterfalse(own.__contains__, ids_of(mutable))))
         uses = [(use.space, use.low, use.high, use.written) for use in dump.memory]
@@ -258,7 +262,7 @@ class Pickler(pickle.Pickler):
     def _sum_long_lived(self, without: object) -> bytes:
         """Without what reducing an object makes: nothing but the memo holds that."""
         found = gc.get_referents(self)
-        mutable = list(compress(found, map(_MUTABLE_IDS.__contains__, ids_of(map(type, found)))))
+        mutable = of_types(found, _MUTABLE_IDS)
         del found
         long_lived = compress(mutable, map(_OF_MADE.__lt__, map(sys.getrefcount, mutable)))
         own = set(map(id, (*vars(self).values(), vars(self), self.dispatch_table, without)))
@@ -587,6 +591,10 @@ def _address_of(view: memoryview) -> int:
 
 class _NullSink:
     def write(self, _: object) -> None: ...
+
+
+class _Probe(pickle.Pickler):
+    """Has attributes of its own, as `Pickler` has."""
 
 
 _MUTABLE_IDS = frozenset(map(id, (list, dict, set, bytearray, types.CellType)))

@@ -130,13 +130,19 @@ def find_long(values: Iterable[object]) -> list[Any]:
     found: dict[int, Any] = {}
     waiting: list[Any] = list(values)
     seen = set(ids_of(waiting))
+    shut: set[int] = set()  # ids of types of which no object leads on: there may be a thousand of one
     remaining = _MOST_LOOKED_AT
     while waiting:
         value = waiting.pop()
+        if id(type(value)) in shut:
+            continue
         if id(type(value)) in _FORM_IDS and len(value) >= FROM_LENGTH_WITHIN:
             found[id(value)] = value
             continue
         below = _below(value)
+        if below is _NOTHING:
+            shut.add(id(type(value)))
+            continue
         remaining -= len(below)
         if remaining < 0:
             return []
@@ -146,15 +152,19 @@ def find_long(values: Iterable[object]) -> list[Any]:
 
 
 def _below(value: Any) -> Collection[Any]:
+    """What a value holds; `_NOTHING` if no object of its type leads on."""
     kind = id(type(value))
-    below: Collection[Any] = ()
+    below: Collection[Any] = _NOTHING
     if type(value) is types.FunctionType:
-        below = (*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values())
+        below = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
     elif kind in _FORM_IDS:
         below = value.values() if kind == id(dict) else value
     elif type(value).__dictoffset__ and reducers.is_ordinary(type(value)):
         below = object.__getattribute__(value, "__dict__").values()
     return below
+
+
+_NOTHING: Collection[Any] = []  # told from any other by identity
 
 
 class Segment(msgspec.Struct):

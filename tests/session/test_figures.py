@@ -637,6 +637,34 @@ def test_names_classes_segments_and_a_figure_in_one_group_come_back_as_one(nb: N
         assert nb.look("styles is matplotlib.rcParams and ax.get_title() == '' and len(Report.shown) == 1")
 
 
+def test_names_that_are_written_behind_a_figure_cost_no_look_through_all_that_was_written_of_it(
+    nb: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[int] = []
+    list_saved = pickler.Pickler.list_saved
+
+    def counted(self: pickler.Pickler) -> list[object]:
+        found = list_saved(self)
+        looked.append(len(found))
+        return found
+
+    monkeypatch.setattr(pickler.Pickler, "list_saved", counted)
+    nb.run("fig, ax = plt.subplots()\nlines = [ax.plot([i, 2])[0] for i in range(20)]\nplt.close()")
+    assert sum(length > 500 for length in looked) <= 1  # to find what it shares with others
+
+
+@pytest.mark.parametrize("names", [200, 400, 800])
+def test_the_type_of_many_artists_is_asked_for_how_it_is_saved_once(
+    nb: Notebook, monkeypatch: pytest.MonkeyPatch, names: int
+) -> None:
+    asked: list[object] = []
+    names_its_figure: Any = vars(serialization)["_names_its_figure"]
+    monkeypatch.setattr(serialization, "_names_its_figure", lambda kind: asked.append(kind) or names_its_figure(kind))
+    nb.run(f"fig, ax = plt.subplots()\nbars = [*ax.bar(range({names}), 1)]\nplt.close()")
+    assert len(asked) <= 5
+    assert set(nb.session.workspace.tracking.groups["bars"].members) == {"fig", "ax", "bars"}
+
+
 @pytest.mark.parametrize("kind", ["lines", "bars"])
 def test_what_a_commit_does_for_a_figure_grows_with_its_artists(
     nb: Notebook, visited: dict[str, int], monkeypatch: pytest.MonkeyPatch, kind: str

@@ -13,6 +13,7 @@ from agent_kernel.values.introspection import (
     addresses,
     ids_of,
     is_among,
+    of_types,
     set_table_and_items,
     visit_set_table,
 )
@@ -67,6 +68,29 @@ def test_nothing_is_said_to_be_the_same_where_there_is_no_class() -> None:
 def test_the_ids_of_many_are_what_id_says_of_each(number: int) -> None:
     given: list[object] = [[n] for n in range(number)]
     assert list(ids_of(given)) == list(ids_of(iter(given))) == list(map(id, given))
+
+
+@pytest.mark.parametrize("number", [0, 1, 499, 500, 5_000])
+def test_those_of_a_type_among_many_are_found_in_order_by_the_type_alone(number: int) -> None:
+    class Listed(list[int]):
+        pass
+
+    class Odd(type):
+        def __eq__(cls, other: object) -> bool:
+            raise AssertionError("code of a metaclass ran")
+
+        def __hash__(cls) -> int:
+            raise AssertionError("code of a metaclass ran")
+
+    class Strange(metaclass=Odd):
+        pass
+
+    pytest.importorskip("numpy")
+    made: list[object] = [[], {}, (), Listed(), Strange(), 1, "a"]
+    given = [made[place % len(made)] for place in range(number)]
+    kinds = frozenset(map(id, (list, dict)))
+    assert list(map(id, of_types(given, kinds))) == [id(one) for one in given if id(type(one)) in kinds]
+    assert of_types(given, frozenset({id(bytearray)})) == []
 
 
 def test_an_address_is_found_where_one_stands_and_not_where_two_meet() -> None:
