@@ -20,7 +20,7 @@ from agent_kernel.session.serialization import Components
 from agent_kernel.session.tracking import Living
 from agent_kernel.session.workspace import Detector
 from agent_kernel.values import aliases, groups, pickler
-from agent_kernel.values.reducers import arrays
+from agent_kernel.values.reducers import arrays, figures
 from tests.support.notebooks import Notebook, names_changed
 from tests.support.shells import ShellNotebook
 
@@ -915,6 +915,129 @@ def test_of_markers_and_clip_boxes_what_only_they_have_is_not_pickled(
     assert visited["TransformedBbox"] > lines
     few = ("Bbox", "BboxTransformTo", "CompositeGenericTransform", "Affine2D", "IdentityTransform")
     assert sum(visited.get(name, 0) for name in few) < 100
+
+
+def test_markers_and_clip_boxes_that_are_alike_are_described_once_however_many_there_are(
+    nb: Notebook, visited: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: dict[str, int] = {}
+
+    def count(name: str) -> None:
+        plain = getattr(figures, name)
+
+        def counted(*given: Any) -> Any:
+            calls[name] = calls.get(name, 0) + 1
+            return plain(*given)
+
+        monkeypatch.setattr(figures, name, counted)
+
+    for name in ("_describe_node", "_describe_method"):
+        count(name)
+    for kind in ("IdentityTransform", "Affine2D"):
+        monkeypatch.setitem(figures._BY_NAME, ("matplotlib.transforms", kind), figures._describe_transform)
+    nb.run("fig, ax = plt.subplots()")
+    found: list[dict[str, int]] = []
+    for number in (20, 40, 80):
+        calls.clear()
+        visited.clear()
+        nb.run(f"for i in range({number}): ax.plot([i, 2.0, 3.0], 'o-')\nfig.canvas.draw()")
+        assert visited["MarkerStyle"] > number
+        found.append(dict(calls))
+    assert found[1].get("_describe_node", 0) <= found[0].get("_describe_node", 0) + 7
+    assert found[2].get("_describe_node", 0) < 40
+    assert found[2].get("_describe_method", 0) < 40
+
+
+# What one of many lines that are alike is changed by, and what tells that it is another one.
+NOT_ALIKE = {
+    "points of its clip box": ("box._bbox._points[1, 1] = 0.5", "box._bbox._points[1, 1] == 0.5"),
+    "points that only look alike": (
+        "box._bbox._points = np.zeros((2, 2), 'i8'); box._bbox._points_orig[...] = 0",
+        "box._bbox._points.dtype == 'i8'",
+    ),
+    "another shape": ("box._bbox._points = np.array([0., 0., 1., 1.])", "box._bbox._points.shape == (4,)"),
+    "read-only points": (
+        "box._bbox._points.flags.writeable = False",
+        "box._bbox._points.flags.writeable is False",
+    ),
+    "the order of points": (
+        "box._bbox._points = np.asfortranarray(np.eye(2)[::-1] * [[0, 0], [1, 1]])",
+        "box._bbox._points.tolist() == [[0, 0], [1, 0]]",
+    ),
+    "its smallest points": ("box._bbox._minpos[0] = 3", "box._bbox._minpos[0] == 3"),
+    "a flag": ("box._bbox._ignore = 1", "type(box._bbox._ignore) is int"),
+    "its matrix": ("box._transform._a._b._mtx[0, 2] = 7", "box._transform._a._b._mtx[0, 2] == 7"),
+    "a name for a part": ("box._transform._a._shorthand_name = 'mine'", "box._transform._a._shorthand_name == 'mine'"),
+    "dimensions": ("box._transform.input_dims = 2.0", "type(box._transform.input_dims) is float"),
+    "an attribute more": ("box._transform._a._a.note = [1]", "vars(box._transform._a._a).get('note') == [1]"),
+    "a path of its own": ("mark._path = Path([(0, 0), (1, 1)])", "mark._path._vertices.tolist() == [[0, 0], [1, 1]]"),
+    "what a marker is turned by": ("mark._transform._mtx[0, 0] = 9", "mark._transform._mtx[0, 0] == 9"),
+    "another transform of a marker": (
+        "mark._transform = mt.Affine2D().scale(4)",
+        "mark._transform._mtx[0, 0] == 4",
+    ),
+    "whether a marker is filled": ("mark._filled = 0", "type(mark._filled) is int"),
+    "where a marker snaps": ("mark._snap_threshold = 0.25", "mark._snap_threshold == 0.25"),
+    "the function of a marker": (
+        "mark._marker_function = mark._set_square",
+        "mark._marker_function.__func__ is type(mark)._set_square and mark._marker_function.__self__ is mark",
+    ),
+    "the function of another marker": (
+        "mark._marker_function = lines[0]._marker._set_circle",
+        "mark._marker_function.__self__ is lines[0]._marker",
+    ),
+}
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("how", NOT_ALIKE)
+def test_one_of_many_markers_and_clip_boxes_that_becomes_unlike_the_others_is_found_and_comes_back(
+    nb: Notebook, how: str
+) -> None:
+    act, seen = NOT_ALIKE[how]
+    nb.run(
+        "import numpy as np, matplotlib.transforms as mt\nfrom matplotlib.path import Path\nfig, ax = plt.subplots()\n"
+        "lines = [ax.plot([i, 2.0], 'o-')[0] for i in range(6)]\nfig.canvas.draw()"
+    )
+    before = nb.run("x = 0")
+    parts = "box, mark = lines[3].clipbox, lines[3]._marker"
+    assert {"fig", "lines"} <= changed(nb, f"{parts}\n{act}\ndel box, mark")
+    there = nb.run("x = 1")
+    nb.checkout(before)
+    nb.execute(parts)
+    assert not nb.look(seen)
+    nb.checkout(there)
+    nb.execute(parts)
+    assert nb.look(seen)
+    nb.execute("box, mark = lines[2].clipbox, lines[2]._marker")
+    assert not nb.look(seen)
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["clipbox._bbox", "clipbox._transform", "clipbox._transform._a._a", "clipbox._bbox._points", "_marker._transform"],
+)
+def test_a_part_of_one_of_many_that_are_alike_stays_what_a_name_holds(nb: Notebook, part: str) -> None:
+    nb.run("fig, ax = plt.subplots()\nlines = [ax.plot([i, 2], 's')[0] for i in range(6)]\nfig.canvas.draw()")
+    nb.run("x = 0")
+    made = nb.run(f"held = lines[3].{part}")
+    nb.run("fig = ax = lines = held = None")
+    nb.checkout(made)
+    assert nb.look(f"held is lines[3].{part} and held is not lines[2].{part} and lines[3].axes is ax")
+
+
+def test_a_marker_whose_class_has_another_function_by_now_keeps_its_own(nb: Notebook) -> None:
+    nb.run("fig, ax = plt.subplots()\nlines = [ax.plot([i, 2], 's')[0] for i in range(3)]\nfig.canvas.draw()")
+    kind: Any = nb.look("type(lines[0]._marker)")
+    old = kind._set_square
+    kind._set_square = lambda self: old(self)
+    try:
+        made = nb.run("ax.set_title('a')")
+        nb.run("fig = ax = lines = None")
+        nb.checkout(made)
+        assert nb.look("lines[0]._marker._marker_function.__func__") is not kind._set_square
+    finally:
+        kind._set_square = old
 
 
 @pytest.mark.parametrize("part", ["_transform._a", "_transform", "_bbox"])

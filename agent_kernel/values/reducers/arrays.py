@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Iterable
 from itertools import repeat
 from sys import getrefcount
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import getweakrefcount
 
 import numpy as np
@@ -176,6 +176,7 @@ def pack(pickler: Pickler, holder: Any, state: dict[str, Any], names: Iterable[s
     """
     attributes = object.__getattribute__(holder, "__dict__")
     packed: list[tuple[object, ...]] = []
+    columns: _Columns | None = None
     for name in names:
         array: Any = attributes.get(name)
         if type(array) is not np.ndarray:
@@ -183,13 +184,16 @@ def pack(pickler: Pickler, holder: Any, state: dict[str, Any], names: Iterable[s
         is_shared = getrefcount(array) > _ALONE or getweakrefcount(array)
         base = array.base
         if base is not None:
-            column = _column(array, attributes.get("_xy"))
-            if column >= 0:
-                if is_shared:
-                    _note_loose(pickler, holder, name, array)
-                state[name] = None
-                packed.append((name, column))
-                continue
+            if columns is None:
+                columns = _columns_of(attributes.get("_xy"))
+            if base is columns.points:
+                column = columns.find(array)
+                if column >= 0:
+                    if is_shared:
+                        _note_loose(pickler, holder, name, array)
+                    state[name] = None
+                    packed.append((name, column))
+                    continue
             if not _is_whole(array, base):
                 continue
             del base
@@ -245,15 +249,31 @@ def _is_whole(array: Any, base: Any) -> bool:
     return whole and bool(base.flags.owndata) and bool(base.flags.writeable)
 
 
-def _column(array: Any, points: Any) -> int:
-    """Which column of a line's points this is; -1: none."""
-    if array.base is not points or type(points) is not np.ndarray or points.ndim != 2 or array.ndim != 1:
-        return -1
-    same = array.dtype is points.dtype and len(array) == len(points) and array.strides == points.strides[:1]
-    if not same or not points.flags.c_contiguous or not points.flags.writeable or not array.flags.writeable:
-        return -1
-    column, rest = divmod(_address(array) - _address(points), points.itemsize)
-    return column if not rest and 0 <= column < points.shape[1] else -1
+class _Columns(NamedTuple):
+    """The points of a line, and what its columns are, which the line holds too; no points where they have none."""
+
+    points: Any
+    dtype: Any
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    places: dict[int, int]
+
+    def find(self, array: Any) -> int:
+        """Which column this view of the points is; -1: none."""
+        if array.dtype is not self.dtype or array.shape != self.shape or array.strides != self.strides:
+            return -1
+        return self.places.get(_address(array), -1) if array.flags.writeable else -1
+
+
+_NO_COLUMNS = _Columns(object(), None, (), (), {})
+
+
+def _columns_of(points: Any) -> _Columns:
+    if type(points) is not np.ndarray or points.ndim != 2 or points.flags.num & _OF_VIEW != _OF_VIEW:
+        return _NO_COLUMNS
+    low, size = _address(points), points.itemsize
+    places = {low + column * size: column for column in range(points.shape[1])}
+    return _Columns(points, points.dtype, points.shape[:1], points.strides[:1], places)
 
 
 def _count_holds(array: Any) -> int:

@@ -12,11 +12,13 @@ from __future__ import annotations
 import copyreg
 import itertools
 import sys
+from collections.abc import Callable
 from functools import cache
 from itertools import repeat
-from operator import is_
+from operator import is_, itemgetter
 from sys import getrefcount
-from typing import TYPE_CHECKING, Any
+from types import MethodType
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import getweakrefcount
 
 import msgspec
@@ -143,10 +145,10 @@ def _is_reduced_as(kind: type, base: tuple[str, str]) -> bool:
 
 def reduce_line(pickler: Pickler, line: Any) -> Any:
     """It holds the two columns of an array, and then the array."""
-    points = object.__getattribute__(line, "__dict__").get("_xy")
+    points = _attributes_of(line, "__dict__").get("_xy")
     if getattr(points, "base", line) is None and points.flags.c_contiguous:
         pickler.spanning.add(id(points))
-    return pickler.instance(line)
+    return ordinary(pickler, line)
 
 
 def _reduce_packed_line(pickler: Pickler, line: Any) -> Any:
@@ -163,22 +165,26 @@ def _reduce_packed_line(pickler: Pickler, line: Any) -> Any:
 
 def _is_tick_mark(attributes: dict[str, Any]) -> bool:
     """Whether a line is the mark of a tick, and all that it keeps follows from its place: it is set whenever ticks are asked for."""
+    if attributes.get("_linestyle") != "None" or attributes.get("_drawstyle") != "default":
+        return False
     path, points = attributes.get("_path"), attributes.get("_xy")
     marker: Any = getattr(attributes.get("_marker"), "_marker", None)
-    if type(marker) is not int or attributes.get("_linestyle") != "None" or attributes.get("_drawstyle") != "default":
+    if type(marker) is not int:
         return False
     if path is not None and (path._vertices is not points or path._codes is not None or path._interpolation_steps != 1):
         return False
-    return _is_place(attributes, "x", 0) and _is_place(attributes, "y", 1)
+    return _is_place(attributes.get("_xorig"), attributes.get("_invalidx"), points, 0) and _is_place(
+        attributes.get("_yorig"), attributes.get("_invalidy"), points, 1
+    )
 
 
-def _is_place(attributes: dict[str, Any], axis: str, column: int) -> bool:
+def _is_place(place: Any, is_old: Any, points: Any, column: int) -> bool:
     """Whether a line has at most one number on an axis, and what it keeps of its points there is that, or known to be old."""
-    place: Any = attributes.get(f"_{axis}orig")
-    if type(place) not in (list, tuple) or len(place) > 1 or not all(isinstance(one, (int, float)) for one in place):
+    if type(place) not in (list, tuple) or len(place) > 1 or (place and not isinstance(place[0], (int, float))):
         return False
-    points: Any = attributes.get("_xy")
-    return bool(attributes.get(f"_invalid{axis}")) or (points is not None and points[:, column].tolist() == [*place])
+    if is_old:
+        return True
+    return points is not None and len(points) == len(place) and bool(not place or points[0, column] == place[0])
 
 
 _UNDRAWN: dict[str, object] = {
@@ -233,7 +239,7 @@ def _idle(kind: type, attributes: dict[str, Any]) -> tuple[object, ...] | None:
     if _holds(callbacks) > _OWN_HOLDS or _holds(numbers) > _OWN_HOLDS or _holds(signals) > _OWN_HOLDS:
         return None
     handler = attributes["exception_handler"]
-    key = (id(kind), id(handler), *signals) if all(type(signal) is str for signal in signals) else ()
+    key = (id(kind), id(handler), *signals) if all(map(is_, map(type, signals), repeat(str))) else ()
     known = _idles.get(key)
     if known is None and key:
         # The handler is kept with it, so that no other comes to have its id.
@@ -256,6 +262,118 @@ def _holds_of_callbacks() -> int:
 
 
 _OWN_HOLDS = _holds_of_callbacks()
+
+
+# -- what is like another one that was described before
+#
+# A figure has a thousand markers and clip boxes, each with a few objects of its own, and nearly all are alike. To see that
+# takes a few looks at each of these objects; to describe one anew, a look at each attribute.
+
+
+class _Part(NamedTuple):
+    """What a part of something is. `above` and `name`: which part holds it, and as what; the whole is the first part.
+
+    `watched` are the weak references to it, `followers` the parts of transforms that follow it, or less than none where
+    that says nothing. Whatever follows a part of a transform holds it, too: if one object holds it and one follows it,
+    these are the same.
+    """
+
+    above: int
+    name: str
+    kind: type
+    names: tuple[str, ...]
+    watched: int
+    followers: int
+    get: Callable[[dict[str, Any]], tuple[object, ...]]
+    plain: tuple[object, ...]
+    arrays: tuple[tuple[str, bytes, tuple[int, ...]], ...]
+
+
+_UNKNOWN = -1
+
+
+class _Shared(NamedTuple):
+    """Where something lies that others hold too. `can_be_own`: if nobody else holds it, it is told as a part."""
+
+    above: int
+    name: str
+    kind: type
+    can_be_own: bool
+
+
+class _Described(NamedTuple):
+    """What was described. `methods`: of which functions it holds methods, and whether these are its own or an empty object's."""
+
+    description: tuple[object, ...]
+    parts: tuple[_Part, ...]
+    methods: tuple[tuple[str, object, str, bool], ...]
+    shared: tuple[_Shared, ...]
+
+
+class _Last:
+    """What was described last, of each kind, as long as types are pickled as they were then. None of it is a figure's own."""
+
+    def __init__(self) -> None:
+        self.table: object = None
+        self.described: dict[object, _Described | None] = {}
+
+
+_last = _Last()
+_MOST_DESCRIBED = 100
+
+
+def _described_in(pickler: Pickler) -> dict[object, _Described | None]:
+    if pickler.dispatch_table is not _last.table or len(_last.described) > _MOST_DESCRIBED:
+        _last.table = pickler.dispatch_table
+        _last.described = {}
+    return _last.described
+
+
+def _note_plain(
+    values: dict[str, object],
+) -> tuple[Callable[[dict[str, Any]], tuple[object, ...]], tuple[object, ...]]:
+    """How to get at attributes at once, and what they were."""
+    names = next(iter(values)), *values  # of one name alone `itemgetter` gives no tuple
+    return itemgetter(*names), tuple(map(values.__getitem__, names))
+
+
+def _find_shared_if_alike(whole: Any, attributes: dict[str, Any], before: _Described) -> list[object] | None:
+    """Of something that has all that was described for itself, what it shares with others; None of anything else."""
+    node = whole
+    dicts = [attributes]
+    for above, name, kind, names, watched, followers, get, plain, arrays in before.parts:
+        if name:
+            node = dicts[above][name]
+            if type(node) is not kind or getrefcount(node) > _OF_VARIABLE:
+                return None
+            attributes = _attributes_of(node, "__dict__")
+            dicts.append(attributes)
+        elif type(whole) is not kind:
+            return None
+        if (*attributes,) != names or (watched >= 0 and getweakrefcount(node) != watched):
+            return None
+        if followers >= 0 and len(attributes["_parents"]) != followers:
+            return None
+        if not all(map(is_, get(attributes), plain)):
+            return None
+        for one, points, shape in arrays:
+            if bytes_of(attributes[one], _OF_GIVEN) != points or attributes[one].shape != shape:
+                return None
+    for name, function, called, is_own in before.methods:
+        method = dicts[0][name]
+        if type(method) is not MethodType or method.__func__ is not function or getrefcount(method) > _OF_VARIABLE:
+            return None
+        if getattr(type(whole), called, None) is not function:
+            return None
+        if (method.__self__ is not whole) if is_own else not _is_bound_to_empty(method, type(whole)):
+            return None
+    found: list[object] = []
+    for above, name, kind, can_be_own in before.shared:
+        node = dicts[above][name]
+        if type(node) is not kind or (can_be_own and getrefcount(node) <= _OF_VARIABLE):
+            return None
+        found.append(node)
+    return found
 
 
 # -- markers
@@ -300,7 +418,7 @@ def reduce_marker(pickler: Pickler, style: Any) -> Any:
     if pickler.careful:
         return ordinary(pickler, style)
     attributes = _attributes_of(style, "__dict__")
-    made = _describe_marker(style, attributes) if getrefcount(attributes) <= _OF_VARIABLE else None
+    made = _describe_marker(pickler, style, attributes) if getrefcount(attributes) <= _OF_VARIABLE else None
     if made is None:
         return ordinary(pickler, style)
     if not pickler.muted or id(style) not in pickler.muted:
@@ -308,9 +426,16 @@ def reduce_marker(pickler: Pickler, style: Any) -> Any:
     return marker_style, made
 
 
-def _describe_marker(style: Any, attributes: dict[str, Any]) -> tuple[object, ...] | None:
+def _describe_marker(pickler: Pickler, style: Any, attributes: dict[str, Any]) -> tuple[object, ...] | None:
     """The names of a marker's attributes, its constants, and the paths of matplotlib that it shares with other markers."""
-    parts: list[object] = []
+    described = _described_in(pickler)
+    marker = attributes.get("_marker")  # what it shows; those that show the same are most often alike
+    before = described.get(id(marker))
+    if before is not None:
+        found = _find_shared_if_alike(style, attributes, before)
+        if found is not None:
+            return *before.description, *found
+    parts: list[Any] = []
     shared: list[object] = []
     for value in attributes.values():
         kind = type(value)
@@ -318,14 +443,47 @@ def _describe_marker(style: Any, attributes: dict[str, Any]) -> tuple[object, ..
         if how is _PLAIN:
             parts.append(value)
             continue
-        found: tuple[object, ...] | None = how(style, value)
+        found = how(style, value)
         if found is None and how is _describe_path:
             shared.append(value)
             found = _SHARED
         if found is None:
             return None
         parts.append(found)
-    return type(style), _constant(tuple(attributes)), _constant(tuple(parts)), *shared
+    description = type(style), _constant(tuple(attributes)), _constant(tuple(parts))
+    if id(marker) in map(id, parts):  # so it lives as long as what is noted of it
+        described[id(marker)] = _note_marker(style, attributes, description)
+    return *description, *shared
+
+
+def _note_marker(style: Any, attributes: dict[str, Any], description: tuple[Any, ...]) -> _Described | None:
+    plain: dict[str, object] = {}
+    parts: list[_Part] = []
+    methods: list[tuple[str, object, str, bool]] = []
+    shared: list[_Shared] = []
+    for (name, value), told in zip(attributes.items(), description[2], strict=True):
+        if type(told) is not tuple or told[0] == "number":
+            plain[name] = value
+        elif told == _SHARED:
+            shared.append(_Shared(0, name, type(value), can_be_own=True))
+        elif told[0] == "method":
+            methods.append((name, value.__func__, told[1], told[2]))
+        else:
+            parts.append(_note_part(name, value, "_vertices" if told[0] == "path" else "_mtx"))
+    if not plain:
+        return None
+    whole = _Part(0, "", type(style), (*attributes,), _UNKNOWN, _UNKNOWN, *_note_plain(plain), ())
+    return _Described(description, (whole, *parts), tuple(methods), tuple(shared))
+
+
+def _note_part(name: str, node: Any, array: str) -> _Part:
+    """Note what a marker's path, or its transform, is."""
+    attributes = _attributes_of(node, "__dict__")
+    plain = {one: value for one, value in attributes.items() if one not in (array, "_parents")}
+    found = attributes.get(array)
+    arrays = () if found is None else ((array, found.tobytes(), found.shape),)
+    followers = 0 if "_parents" in attributes else _UNKNOWN
+    return _Part(0, name, type(node), (*attributes,), 0, followers, *_note_plain(plain), arrays)
 
 
 def _how_of_marker(kind: type) -> Any:
@@ -353,9 +511,15 @@ def _describe_method(style: Any, method: Any) -> tuple[object, ...] | None:
         return None
     if owner is style:
         return "method", name, True
-    if type(owner) is not type(style) or getrefcount(owner) > _OF_VARIABLE or getweakrefcount(owner):
-        return None
-    return None if _attributes_of(owner, "__dict__") else ("method", name, False)
+    del owner
+    return ("method", name, False) if _is_bound_to_empty(method, type(style)) else None
+
+
+def _is_bound_to_empty(method: Any, kind: type) -> bool:
+    owner = method.__self__
+    if type(owner) is not kind or getrefcount(owner) > _OF_VARIABLE or getweakrefcount(owner):
+        return False
+    return not _attributes_of(owner, "__dict__")
 
 
 def _describe_transform(_: object, transform: Any) -> tuple[object, ...] | None:
@@ -433,7 +597,7 @@ def reduce_transform(pickler: Pickler, node: Any) -> Any:
     if attributes.get("_invalid") and name not in _PASS_ON and name not in _PATHS:
         _work_out(node, attributes, pickler.linear)
     if name == "TransformedBbox":
-        description = _describe_box(node, attributes, pickler.linear)
+        description = _describe_box(pickler, node, attributes)
         if description is not None:
             return _NEW, (kind,), description, None, None, told_box
     state = _state_of_transform(name, node, attributes)
@@ -523,17 +687,68 @@ def _is_linear(node: Any, attributes: dict[str, Any], linear: dict[int, bool]) -
 # -- clip boxes
 
 
-def _describe_box(box: Any, attributes: dict[str, Any], linear: dict[int, bool]) -> tuple[object, ...] | None:
+def _describe_box(pickler: Pickler, box: Any, attributes: dict[str, Any]) -> tuple[object, ...] | None:
     """The constants of a box that nothing follows, and the transforms that lie below it and are not its own.
 
     The clip box of an artist is the unit box, turned by a transform that goes to where the patch of the axes is, and from
-    there to where these are. All in between is its own, and made anew with it.
+    there to where these are. All in between is its own, and made anew with it. Nearly all boxes of a figure are alike: so
+    each is held against the one before first.
     """
     if attributes["_parents"]:
         return None
-    shared: list[object] = []
-    description = _describe_node(box, attributes, shared, linear)
-    return None if description is None else (_constant(description), *shared)
+    described = _described_in(pickler)
+    before = described.get(_BOX)
+    if before is not None:
+        shared = _find_shared_if_alike(box, attributes, before)
+        if shared is not None:
+            return *before.description, *shared
+    shared = []
+    told = _describe_node(box, attributes, shared, pickler.linear)
+    if told is None:
+        return None
+    description = _constant(told)
+    described[_BOX] = _note_box(box, description)
+    return description, *shared
+
+
+_BOX = "clip box"
+
+
+def _note_box(box: Any, description: tuple[Any, ...]) -> _Described | None:
+    parts: list[_Part] = []
+    shared: dict[int, _Shared] = {}
+    waiting: list[tuple[int, str, Any, tuple[Any, ...]]] = [(0, "", box, description)]
+    for above, name, node, told in waiting:  # it grows
+        if len(told) == 1:
+            shared[told[0]] = _Shared(above, name, type(node), type(node).__name__ in _OWN)
+            continue
+        form = _forms[id(type(node))]
+        if form.names != told[0]:  # two parts of one type have other attributes
+            return None
+        values = dict(zip((one for one, _, _ in form.described), told[1:], strict=False))
+        plain = [one for one, _, how in form.described if how in ("", "inverse")]
+        arrays = [one for one, _, how in form.described if how == "array"]
+        if not plain or any(values[one] is None for one in arrays):
+            return None
+        attributes, place = _attributes_of(node, "__dict__"), len(parts)
+        parts.append(
+            _Part(
+                *(above, name, type(node), form.names, form.followed, int(bool(name))),
+                *_note_plain({one: values[one] for one in plain}),
+                tuple((one, *values[one]) for one in arrays),
+            )
+        )
+        waiting += ((place, one, attributes[one], values[one]) for one, _, how in form.described if how == "child")
+    return _Described((description,), tuple(parts), (), tuple(shared[place] for place in sorted(shared)))
+
+
+def _is_followed_by(attributes: dict[str, Any], parent: object) -> bool:
+    """Whether nothing follows a part of a transform but this one."""
+    parents = attributes["_parents"]
+    if len(parents) != 1:
+        return False
+    (known,) = parents.values()
+    return known() is parent
 
 
 def _describe_node(
@@ -615,11 +830,7 @@ def _describe_child(
         shared.append(child)
         return (len(shared) - 1,)
     attributes = _attributes_of(child, "__dict__")
-    parents = attributes["_parents"]
-    if len(parents) != 1:
-        return None
-    (known,) = parents.values()
-    if known() is not parent:
+    if not _is_followed_by(attributes, parent):
         return None
     if attributes["_invalid"] and kind.__name__ not in _PASS_ON:
         _work_out(child, attributes, linear)
