@@ -14,6 +14,7 @@ import time
 import weakref
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from importlib import import_module
 from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -209,6 +210,7 @@ def _bytes_in(blob: bytes | Memory) -> int:
 
 _PACKAGE = "matplotlib"
 _FIGURES = "matplotlib.figure"
+_NEEDED_BY_FIGURES = ("agent_kernel.values.reducers.figures", "pyfastcdc")  # which cuts streams as long as theirs
 
 
 class _Noted(msgspec.Struct):
@@ -356,6 +358,8 @@ class Components:
 
             # With the cell that imports it, which takes long anyway. What is noted is held once more.
             if look_into(_PACKAGE):
+                for module in _NEEDED_BY_FIGURES:
+                    import_module(module)
                 _attribute(references.note_holders(references.count_holders(_PACKAGE)), self._roots)
             elif self._counts is not None:
                 _attribute(references.note_holders(self._counts), self._roots)

@@ -723,6 +723,8 @@ class ComponentPickler(Pickler):
         if component is None:
             return super().reducer_override(obj)
         met = self.dump_record.met
+        if met and met[0] is component:  # nearly always: a name leads to one figure
+            return _standing_for, (0, component.places[id(obj)])
         number = next((number for number, other in enumerate(met) if other is component), len(met))
         if number == len(met):
             met.append(component)

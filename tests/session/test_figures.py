@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -635,6 +637,18 @@ def test_names_classes_segments_and_a_figure_in_one_group_come_back_as_one(nb: N
         assert nb.look("report.rows is rows and rows[0] is first and ax.rows is first['at'] and report.ax is ax")
         assert nb.look("Report.shown[0] is fig is ax.figure and type(report) is Report and len(rows) == 5_000")
         assert nb.look("styles is matplotlib.rcParams and ax.get_title() == '' and len(Report.shown) == 1")
+
+
+def test_what_the_first_figure_needs_is_loaded_by_the_cell_that_imports_matplotlib() -> None:
+    code = (
+        "import sys\nfrom tests.support.notebooks import Notebook\nwith Notebook() as notebook:\n"
+        f"    notebook.run({START!r})\n    before = set(sys.modules)\n"
+        "    notebook.run('fig, ax = plt.subplots()\\nfor i in range(99): ax.plot([i, 2])\\nfig.canvas.draw()')\n"
+        "    new = set(sys.modules) - before\n"
+        "print(sorted(name for name in new if name.partition('.')[0] in ('agent_kernel', 'pyfastcdc')))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
 
 
 def test_names_that_are_written_behind_a_figure_cost_no_look_through_all_that_was_written_of_it(

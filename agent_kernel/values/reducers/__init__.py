@@ -180,7 +180,14 @@ def is_importable(value: Any) -> bool:
     if found is None:
         return False
     try:
-        for part in value.__qualname__.split("."):
+        name = value.__qualname__
+        if (
+            type(found) is types.ModuleType and type(name) is str and "." not in name
+        ):  # nearly always; each class is asked for in each dump
+            attributes = module_dict(found)
+            if name in attributes:
+                return attributes[name] is value
+        for part in name.split("."):
             # The dict of a module first: its __getattr__ may warn of names that it no longer has.
             attributes = module_dict(found) if issubclass(type(found), types.ModuleType) else {}
             found = attributes[part] if part in attributes else getattr(found, part)

@@ -158,7 +158,8 @@ def _reduce_packed_line(pickler: Pickler, line: Any) -> Any:
         return noted
     state = kind.__getstate__(line)
     if _is_tick_mark(line.__dict__):
-        return _with_arrays(kind, state | _UNDRAWN, ())
+        state.update(_UNDRAWN)
+        return _with_arrays(kind, state, ())
     state["_transformed_path"] = None  # made anew when the line is drawn
     return _with_arrays(kind, state, pack(pickler, line, state, _OF_LINE))
 
@@ -239,7 +240,7 @@ def _idle(kind: type, attributes: dict[str, Any]) -> tuple[object, ...] | None:
     if _holds(callbacks) > _OWN_HOLDS or _holds(numbers) > _OWN_HOLDS or _holds(signals) > _OWN_HOLDS:
         return None
     handler = attributes["exception_handler"]
-    key = (id(kind), id(handler), *signals) if all(map(is_, map(type, signals), repeat(str))) else ()
+    key = (id(kind), id(handler), *signals) if _are_texts(signals) else ()
     known = _idles.get(key)
     if known is None and key:
         # The handler is kept with it, so that no other comes to have its id.
@@ -247,6 +248,12 @@ def _idle(kind: type, attributes: dict[str, Any]) -> tuple[object, ...] | None:
             _idles.clear()
         known = _idles[key] = idle_callbacks, (kind, tuple(map(sys.intern, signals)), handler)
     return known
+
+
+def _are_texts(values: list[Any]) -> bool:
+    if len(values) == 1:  # as for each artist
+        return type(values[0]) is str
+    return all(map(is_, map(type, values), repeat(str)))
 
 
 _OF_CALLBACKS = {"_signals", "exception_handler", "callbacks", "_cid_gen", "_func_cid_map", "_pickled_cids"}
@@ -429,8 +436,9 @@ def reduce_marker(pickler: Pickler, style: Any) -> Any:
 def _describe_marker(pickler: Pickler, style: Any, attributes: dict[str, Any]) -> tuple[object, ...] | None:
     """The names of a marker's attributes, its constants, and the paths of matplotlib that it shares with other markers."""
     described = _described_in(pickler)
-    marker = attributes.get("_marker")  # what it shows; those that show the same are most often alike
-    before = described.get(id(marker))
+    marker = attributes.get("_marker")  # what it shows: those that show the same, or are copies of those, are alike
+    key = id(marker), getattr(attributes.get("_marker_function"), "__self__", style) is style
+    before = described.get(key)
     if before is not None:
         found = _find_shared_if_alike(style, attributes, before)
         if found is not None:
@@ -452,7 +460,7 @@ def _describe_marker(pickler: Pickler, style: Any, attributes: dict[str, Any]) -
         parts.append(found)
     description = type(style), _constant(tuple(attributes)), _constant(tuple(parts))
     if id(marker) in map(id, parts):  # so it lives as long as what is noted of it
-        described[id(marker)] = _note_marker(style, attributes, description)
+        described[key] = _note_marker(style, attributes, description)
     return *description, *shared
 
 
