@@ -401,6 +401,7 @@ class Components:
         first.is_marked = bool(expects)
         dumped = dump_group(members, self._names, self._namespace, defer=self._defer, lead=first)
         dumped.pickler = None
+        dumped.behind_s = first.behind_s
         compared = compare(dumped)
         # What changed may have other members now. The memo holds what it met: that is to be no object beside the figure.
         if compared.signature == expects or len(dumped.dump.instances) > len(first.dump.instances):
@@ -431,6 +432,7 @@ class Components:
         return component
 
     def _make(self, root: object) -> Compared | None:
+        began = time.perf_counter()
         try:
             known = None if self._defer else _find_known(root)
             if self._counts is None:
@@ -448,7 +450,9 @@ class Components:
             )
             if not dumped.reach.deferred:
                 _note_named(root, dumped.dump)
-            return compare(dumped)
+            made = compare(dumped)
+            dumped.behind_s = time.perf_counter() - began
+            return made
         except FOREIGN:
             return None
 
@@ -944,7 +948,8 @@ class Dumps:
         took = time.perf_counter() - began
         if took > LEAST_COST_S and not (dumped.dump.instances or dumped.dump.opaque):
             took = time.thread_time() - busy
-        dumped.seconds = took
+        # The next look takes as long again as the figure took, though this time another name had it dumped before.
+        dumped.seconds = took + dumped.behind_s if took < dumped.behind_s else took
         return compared
 
     def _dump_plain(self, members: Mapping[str, object]) -> Compared | None:

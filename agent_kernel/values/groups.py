@@ -101,6 +101,7 @@ class Dumped(msgspec.Struct):
     reach: Reach
     segments: segments.Segments | None = None
     seconds: float = 0.0
+    behind_s: float = 0.0  # what the dump took that this one was written behind
     digest: bytes = b""  # of a long container of atoms alone: tells without a dump that it is unchanged
     met: bytes = b""  # which objects were pickled: where it is the same, the value reaches what it reached before
     pickler: Pickler | None = None

@@ -9,6 +9,7 @@ import copy
 import pickle
 import subprocess
 import sys
+import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -639,6 +640,26 @@ def test_names_classes_segments_and_a_figure_in_one_group_come_back_as_one(nb: N
         assert nb.look("styles is matplotlib.rcParams and ax.get_title() == '' and len(Report.shown) == 1")
 
 
+@pytest.mark.parametrize("names", ["fig, ax", "fig, ax, lines"])
+def test_a_look_at_the_names_of_a_figure_is_reckoned_to_take_as_long_as_the_figure(
+    nb: Notebook, monkeypatch: pytest.MonkeyPatch, names: str
+) -> None:
+    """Whichever of them it was dumped for: else the background would look at it as often as at a short list."""
+    plain: Any = vars(serialization)["dump_group"]
+
+    def slow(*given: Any, **options: Any) -> Any:
+        if options.get("packs"):
+            time.sleep(0.05)
+        return plain(*given, **options)
+
+    monkeypatch.setattr(serialization, "dump_group", slow)
+    nb.run("fig, ax = plt.subplots()\nlines = [*ax.plot([1, 2]), *ax.plot([2, 1])]\nplt.close()")
+    groups = nb.session.workspace.tracking.groups
+    assert 0.05 <= groups["lines"].cost_s < 0.5
+    nb.run(names)  # unchanged
+    assert 0.05 <= groups["lines"].cost_s < 0.5
+
+
 def test_what_the_first_figure_needs_is_loaded_by_the_cell_that_imports_matplotlib() -> None:
     code = (
         "import sys\nfrom tests.support.notebooks import Notebook\nwith Notebook() as notebook:\n"
@@ -673,7 +694,12 @@ def test_the_type_of_many_artists_is_asked_for_how_it_is_saved_once(
 ) -> None:
     asked: list[object] = []
     names_its_figure: Any = vars(serialization)["_names_its_figure"]
-    monkeypatch.setattr(serialization, "_names_its_figure", lambda kind: asked.append(kind) or names_its_figure(kind))
+
+    def counted(kind: Any) -> Any:
+        asked.append(kind)
+        return names_its_figure(kind)
+
+    monkeypatch.setattr(serialization, "_names_its_figure", counted)
     nb.run(f"fig, ax = plt.subplots()\nbars = [*ax.bar(range({names}), 1)]\nplt.close()")
     assert len(asked) <= 5
     assert set(nb.session.workspace.tracking.groups["bars"].members) == {"fig", "ax", "bars"}

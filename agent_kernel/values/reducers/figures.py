@@ -440,9 +440,9 @@ def _describe_marker(pickler: Pickler, style: Any, attributes: dict[str, Any]) -
     key = id(marker), getattr(attributes.get("_marker_function"), "__self__", style) is style
     before = described.get(key)
     if before is not None:
-        found = _find_shared_if_alike(style, attributes, before)
-        if found is not None:
-            return *before.description, *found
+        found_shared = _find_shared_if_alike(style, attributes, before)
+        if found_shared is not None:
+            return *before.description, *found_shared
     parts: list[Any] = []
     shared: list[object] = []
     for value in attributes.values():
