@@ -52,13 +52,12 @@ from agent_kernel.values.aliases import (
     root_of,
 )
 from agent_kernel.values.atoms import Part
+from agent_kernel.values.group_digests import is_unchanged
 from agent_kernel.values.groups import (
     Dumped,
     Layout,
-    are_same,
     dump_group,
     dump_plain,
-    is_same,
     plain_stream,
     reach_of,
 )
@@ -767,14 +766,10 @@ class Dumps:
         if len(members) > 1 and (not group.digest or group.reach.deferred):
             return False
         busy = time.thread_time() if group.digest else 0.0
-        if len(members) > 1:
-            same = are_same(members, group.digest, self.living, self.namespace)
+        if group.digest:
+            same = is_unchanged(members, group.digest, self.living, self.namespace)
         else:
-            ((name, value),) = members.items()
-            if group.digest:
-                same = is_same(name, value, group.digest, self.living, self.namespace)
-            else:
-                same = self._is_short_and_same(group, value)
+            same = self._is_short_and_same(group, next(iter(members.values())))
         if not same:
             return False
         seconds = time.thread_time() - busy if group.digest else 0.0

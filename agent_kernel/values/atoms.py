@@ -21,7 +21,7 @@ import pickle
 import sys
 import weakref
 from collections.abc import Iterable, Sequence
-from itertools import chain, compress, islice, repeat
+from itertools import chain, compress, count, islice, repeat
 from operator import is_
 from types import NotImplementedType, SimpleNamespace
 from typing import Any
@@ -364,7 +364,7 @@ def content_digest(container: Any) -> bytes:
 
 def holds_atoms(value: Any) -> bool:
     """Whether a container or an array of objects holds nothing but atoms."""
-    if id(value) in _last_dumps and id(type(value)) == id(set) and _known_digest(value):
+    if id(type(value)) == id(set) and _digest_of_set(value):
         return True
     if id(type(value)) not in _CONTAINER_IDS:
         return only_atoms(value.reshape(-1).tolist())
@@ -409,10 +409,16 @@ def _digest_of_set(value: set[object]) -> bytes:
         last.table = mark  # it grew and shrank again
         return last.digest
     _last_dumps.pop(id(value), None)
-    digest = _digest(items)
-    if digest:
-        _keep(value, items, digest=digest, table=mark)
+    kinds = _kinds_of(items)
+    if kinds is None or not kinds <= _SCALAR_IDS | {id(tuple)}:
+        return b""
+    # The items are kept, so no other can come to lie where one of them is: a number that is given once stands for them.
+    digest = b"set %d" % next(_turns)
+    _keep(value, items, digest=digest, table=mark)
     return digest
+
+
+_turns = count(1)
 
 
 def _known_digest(value: set[object]) -> bytes:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import io
 import pickle
-import types
 import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -19,9 +18,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from xxhash import xxh3_128
 
-from agent_kernel.values import CLASS_PREFIX, atoms, references, segments
+from agent_kernel.values import CLASS_PREFIX, atoms, group_digests, references, segments
 from agent_kernel.values.aliases import (
     BY_PLACE,
     Components,
@@ -201,15 +199,12 @@ def _dump_members(
     named: Collection[int],
     options: dict[str, Any],
 ) -> Dumped:
-    # First: what is changed from here on, the next look finds.
-    digest = _digest_of_members(members, names, namespace)
-    if digest:
+    known = group_digests.digest_first(members, names, namespace)  # what is changed from here on, the next look finds
+    if known is not None:
+        options |= {"stops": known.longs, "defer": options["defer"] and not known.longs}
         made = _dump_naming(members, names, namespace, named=named, **options)
-        # Of what is there only for now, or was changed on the way, nothing is remembered.
-        if not (
-            made.dump.save_failures or made.dump.held_ids or made.dump.holders or made.dump.named or made.reach.memory
-        ):
-            made.digest = digest
+        if _is_all_known(made) and known.shareable <= made.reach.ids:
+            made.digest = known.digest
         return _note_used(made, members, namespace)
     with contextlib.suppress(NamespaceMetError):
         return _note_used(_dump_naming(members, names, namespace, named=named, **options), members, namespace)
@@ -236,6 +231,7 @@ def _dump_naming(
     packs: bool,
     answers: bool,
     pins: Mapping[int, Named],
+    stops: Collection[int] = (),
     flat: bool = False,
 ) -> Dumped:
     if len(members) == 1 and not pins:
@@ -292,7 +288,7 @@ def _dump_naming(
         made.reach = msgspec.structs.replace(before, ids=set(before.ids), deferred=not before.complete)
         made.pickler = pickler
         return made
-    found = reach_of(members, dump, bodies, pickler if packs else None)
+    found = reach_of(members, dump, bodies, pickler if packs else None, stops)
     met = references.containers_among(found.ids.union(found.named) if found.named else found.ids, namespace)
     met |= pins
     if met.keys() != known_named.keys():  # the walk sees what pickle does not ask of
@@ -300,7 +296,7 @@ def _dump_naming(
         pickler = open_naming(met)
         dump = pickler.dump_record
         met_digest = b""
-        found = reach_of(members, dump, bodies, pickler if packs else None)
+        found = reach_of(members, dump, bodies, pickler if packs else None, stops)
     made = assemble(members, skeletons, dump)
     made.reach = found
     made.met = met_digest
@@ -420,69 +416,11 @@ def dump_plain(value: object, namespace: dict[str, object]) -> Dumped | None:
     return Dumped(_PLAIN, [stream], [], Dump(), Reach(set() if type(value) is tuple else {id(value)}))
 
 
-def is_same(name: str, value: object, digest: bytes, names: LiveNames, namespace: dict[str, object]) -> bool:
-    """Whether a long container of atoms, a plain function or a class is as it was when it was dumped with this digest."""
-    references.look()
-    if type(value) is types.FunctionType or type(value) is type:
-        return _digest_of_code(name, value, names, namespace) == digest
-    return is_alone(value, namespace) and atoms.digest_of(value) == digest
-
-
-def are_same(members: Mapping[str, object], digest: bytes, names: LiveNames, namespace: dict[str, object]) -> bool:
-    """The same of several members, one of which is a long container of atoms that the others hold."""
-    references.look()
-    return _digest_of_members(members, names, namespace) == digest
-
-
-def _digest_of_members(members: Mapping[str, object], names: LiveNames, namespace: dict[str, object]) -> bytes:
-    """Covers what is saved of one plain function or class, or of a long container, its methods and functions with it as a default.
-
-    Empty for anything else. Such a function is called by most cells, and the container may have a million words.
-    """
-    if len(members) == 1:
-        ((name, value),) = members.items()
-        return _digest_of_code(name, value, names, namespace)
-    kinds = {id(type(value)) for value in members.values()}
-    if not kinds <= _DIGESTED_IDS or not any(map(atoms.is_long, members.values())):
-        return b""
-    from agent_kernel.values.reducers.code import digest_of_function
-
-    ids = set(ids_of(members.values()))
-    whole = xxh3_128()
-    for name, value in members.items():
-        if isinstance(value, types.FunctionType):
-            digest = digest_of_function(value, namespace, ids)
-        elif isinstance(value, types.BuiltinMethodType):
-            digest = f"{value.__name__}\0{id(value.__self__)}".encode() if id(value.__self__) in ids else b""
-        else:
-            digest = atoms.digest_of(value) if is_alone(value, namespace) else b""
-        if not digest:
-            return b""
-        whole.update(f"{name}\0{id(value)}\0".encode() + digest)
-    return whole.digest()
-
-
-# By id: hashing a type runs its metaclass.
-_DIGESTED_IDS = frozenset(map(id, (list, tuple, set, dict, types.FunctionType, types.BuiltinMethodType)))
-
-
-def _digest_of_code(name: str, value: Any, names: LiveNames, namespace: dict[str, object]) -> bytes:
-    """Covers what is saved of a plain function, or under this name of a class; empty for anything else.
-
-    Most of what a cell uses are functions and classes that no cell changes, and to dump one takes ten times as long.
-    """
-    is_function = type(value) is types.FunctionType
-    if not is_function and (type(value) is not type or value.__module__ != "__main__"):
-        return b""
-    if is_function:
-        from agent_kernel.values.reducers.code import digest_of_function
-
-        return digest_of_function(value, namespace)
-    if name.startswith(CLASS_PREFIX):
-        from agent_kernel.values.classes import digest_of_class
-
-        return digest_of_class(value, names, namespace)
-    return b"" if find_death_callbacks(value, namespace) else b"class " + names.uid_of(value).encode()
+def _is_all_known(dumped: Dumped) -> bool:
+    """Whether the dump notes nothing that is there only for now, or that was changed on the way."""
+    dump = dumped.dump
+    noted = (dump.save_failures, dump.held_ids, dump.holders, dump.named, dump.answers, dump.met, dumped.reach.memory)
+    return not any(noted) and not dumped.reach.deferred
 
 
 def _dump_atoms(
@@ -521,12 +459,17 @@ def _note_used(dumped: Dumped, members: Mapping[str, object], namespace: dict[st
 
 
 def reach_of(
-    members: Mapping[str, object], dump: Dump, bodies: Sequence[classes.Body] = (), pickler: Pickler | None = None
+    members: Mapping[str, object],
+    dump: Dump,
+    bodies: Sequence[classes.Body] = (),
+    pickler: Pickler | None = None,
+    stops: Collection[int] = (),
 ) -> Reach:
     """Find what these members, dumped together, reach; of classes what `bodies` hold.
 
     Args:
         pickler: the one that dumped them, where what it remembers tells that, and nothing has to be walked.
+        stops: ids of containers below which there is nothing that can change.
     """
     if pickler is not None and pickler.muted:  # it remembers what is below immutable objects, too, which does not count
         instances = (value for value in dump.opaque if type(value).__dictoffset__)
@@ -536,7 +479,7 @@ def reach_of(
         found = reach_of_saved(_shareable(members, bodies), dump, pickler.list_saved(), own)
         found.ids.update(pickler.doubtful_dicts)  # of which copies were saved
         return found
-    return reach(_shareable(members, bodies), dump)
+    return reach(_shareable(members, bodies), dump, stops)
 
 
 def _holds_only_atoms(value: object) -> bool:

@@ -373,6 +373,7 @@ def pickle_items(
     pickler = _pickle_items(items, names, namespace, anchors, dump, shared, expects_marks=expects_marks)
     met = pickler.dicts_met()
     if met:
+        clear(dump)
         pickler = _pickle_items(items, names, namespace, anchors, dump, shared | met)
     dump.keepalive = pickler.keepalive
     dump.streams.append(pickler.sink.getvalue())
@@ -389,8 +390,13 @@ def _pickle_items(
     *,
     expects_marks: bool = False,
 ) -> Pickler:
+    is_clear = True  # to clear a dump takes as long as to pickle a few hundred texts into it
+
     def write(marker: NanMarker | None) -> tuple[Pickler, bytes]:
-        clear(dump)
+        nonlocal is_clear
+        if not is_clear:
+            clear(dump)
+        is_clear = False
         sink = io.BytesIO()
         pickler = (
             open_pointing(sink, dump, names, namespace, anchors) if anchors else Pickler(sink, dump, names, namespace)

@@ -486,6 +486,11 @@ def digest_of_function(
     return xxh3_128_digest(pickle.dumps((*noted, *kinds, *digests)))
 
 
+def defaults_of(function: types.FunctionType) -> list[Any]:
+    """The values of all defaults. A caller that held the dict of those with names would seem to share it."""
+    return [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+
+
 def _are_plain_annotations(annotations: object) -> bool:
     """Whether all annotations are builtin types, which no one can change."""
     if type(annotations) is not dict or not holds_only_atoms(tuple(annotations)):

@@ -1,0 +1,167 @@
+"""Objects that hold long sets, lists and dicts, as a vocabulary does: a cell that reads one is told from one that changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agent_kernel.values import atoms, pickler
+from tests.support.notebooks import Notebook, names_changed
+
+N = 2 * atoms.LONG
+CLASS = f"""
+class Marked(str): pass
+class Vocabulary:
+    def __init__(self, size={N}):
+        self.words = {{f'word {{n}}' for n in range(size)}}
+        self.order = [*range(2, size), 1]
+        self.lengths = {{f'word {{n}}': n / 2 for n in range(size)}}
+        self.small = {{'box': [[1], [2]], 'name': 'all'}}
+    def has(self, word): return word in self.words
+class Other(Vocabulary): pass
+"""
+MADE = f"import collections, copyreg, weakref{CLASS}\nv = Vocabulary()"
+CONTENT = "repr((sorted(vars(v)), sorted(v.words), v.order, list(v.lengths.items()), v.small))"
+DICTS = {
+    "Counter": f"collections.Counter(f'w{{n}}' for n in range({N}))",
+    "defaultdict": f"collections.defaultdict(int, {{f'w{{n}}': n for n in range({N})}})",
+    "OrderedDict": f"collections.OrderedDict((f'w{{n}}', n) for n in range({N}))",
+}
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of the streams that are written, of all dumps."""
+    sizes: list[int] = []
+    dump: Callable[..., Any] = pickler.Pickler.dump
+
+    def noted(self: Any, value: object) -> None:
+        before = self.sink.tell() if hasattr(self.sink, "tell") else 0
+        dump(self, value)
+        sizes.append((self.sink.tell() if hasattr(self.sink, "tell") else 0) - before)
+
+    monkeypatch.setattr(pickler.Pickler, "dump", noted)
+    return sizes
+
+
+@pytest.mark.parametrize("times", [1, 2, 4])
+def test_to_read_what_holds_long_containers_pickles_none_of_them(times: int, written: list[int]) -> None:
+    with Notebook() as nb:
+        nb.run(
+            f"import collections{CLASS}\nv = [Vocabulary({N} * {times}), Vocabulary({N})]\nhas = v[0].words.__contains__"
+        )
+        for made in DICTS.values():
+            nb.run(f"d{made[12:15]} = {made}")
+        nb.run("v[0].has('word 1'), has('word 1')")
+        written.clear()
+        assert not nb.run("v[0].has('word 1'), has('word 1'), len(dCou), len(ddef), len(dOrd)").changed
+        assert sum(written) < 20_000  # what else is looked at when there is time
+
+
+CHANGES = {
+    "an item is added": "v.words.add('new')",
+    "and another is taken away": "v.words.discard('word 3'); v.words.add('new')",
+    "an item of a list changes": "v.order[7] = -1",
+    "to an equal one of another type": "v.order[-1] = True",
+    "to a text with a state": "v.order[7] = Marked('x'); v.order[7].state = [1]",
+    "two items change places": "v.order[3], v.order[4] = v.order[4], v.order[3]",
+    "a value of a dict changes": "v.lengths['word 3'] = 5.25",
+    "a key leaves and comes again": "v.lengths['word 3'] = v.lengths.pop('word 3')",
+    "a short list within": "v.small['box'][1].append(3)",
+    "an attribute is set": "v.more = 1",
+    "an attribute is another container": "v.words = {'few'}",
+    "by another way": "vars(v)['words'].add('new')",
+    "by a method of a container": "v.words.__ior__({'new'})",
+    "by another cell's function": "change()",
+    "the class is another one": "v.__class__ = Other",
+    "the class says what is saved": "Vocabulary.__getstate__ = lambda self: {'words': {'few'}}; v",
+    "a function that is registered does": "copyreg.pickle(Vocabulary, lambda v: (Vocabulary, (3,))); v",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_change_is_found_and_taken_back(change: str) -> None:
+    with Notebook() as nb:
+        nb.run(f"{MADE}\nalso = v.words\ndef change(v=v): v.order.reverse()")
+        first = nb.run("v.has('word 1')")
+        before = nb.look(CONTENT)
+        assert names_changed(nb.run(change)) & {"v", "change"}
+        nb.run("Vocabulary.__dict__.get('__getstate__') and delattr(Vocabulary, '__getstate__')")
+        nb.run("copyreg.dispatch_table.pop(Vocabulary, None)")
+        nb.checkout(first)
+        assert nb.look(CONTENT) == before
+        assert nb.look("(type(v) is Vocabulary, v.words is also, type(v.order[-1]))") == (True, True, int)
+
+
+def test_a_part_that_is_replaced_by_an_equal_one_is_shared_with_who_holds_that() -> None:
+    with Notebook() as nb:
+        nb.run(MADE)
+        nb.run("v.has('word 1')")
+        nb.run("mine = [1]; words = set(v.words)")
+        nb.run("v.small['box'][0] = mine; v.words = words")
+        shared = nb.run("mine.append(2); words.add('new')")
+        assert names_changed(shared) >= {"v"}
+        nb.run("mine.clear(); words.clear()")
+        nb.checkout(shared)
+        assert nb.look("(v.small['box'][0] is mine, mine, v.words is words, 'new' in words)") == (
+            True,
+            [1, 2],
+            True,
+            True,
+        )
+
+
+def test_a_part_in_a_long_list_of_lists_is_shared_with_who_holds_that() -> None:
+    with Notebook() as nb:
+        nb.run(f"{MADE}\nv.rows = [[[n]] for n in range({N})]\ndef f(rows=[[[n]] for n in range({N})]): return rows")
+        nb.run("v.has('word 1'), f()[0]")
+        nb.run("mine, yours = [0], [0]")
+        nb.run("v.rows[0][0] = mine; f()[0][0] = yours")
+        shared = nb.run("mine.append(2); yours.append(3)")
+        nb.run("mine.clear(); yours.clear()")
+        nb.checkout(shared)
+        assert nb.look("(v.rows[0][0] is mine, f()[0][0] is yours, mine, yours)") == (True, True, [0, 2], [0, 3])
+
+
+def test_attributes_that_two_objects_come_to_share_stay_shared() -> None:
+    with Notebook() as nb:
+        nb.run(MADE)
+        nb.run("v.has('word 1')")
+        shared = nb.run("u = Other(1); u.__dict__ = v.__dict__")
+        nb.run("u.more = 1")
+        nb.checkout(shared)
+        nb.run("u.more = 2")
+        assert nb.look("(v.more, u.words is v.words)") == (2, True)
+
+
+def test_what_an_awaited_death_changes_is_found() -> None:
+    with Notebook() as nb:
+        nb.run(f"{MADE}\nlog = []")
+        nb.run("v.has('word 1')")
+        nb.run("watch = weakref.ref(v, lambda _: log.append('gone')); v")
+        assert names_changed(nb.run("del v")) >= {"v", "log"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("Counter", "d['w3'] += 1"),
+        ("Counter", "d.subtract(['w3'])"),
+        ("defaultdict", "d['new']"),
+        ("defaultdict", "d.default_factory = list"),
+        ("OrderedDict", "d.move_to_end('w3')"),
+        ("OrderedDict", "d['w3'] = True"),
+    ],
+)
+def test_a_change_of_a_long_dict_of_the_standard_library_is_found_and_taken_back(kind: str, change: str) -> None:
+    with Notebook() as nb:
+        nb.run("import collections")
+        nb.run(f"d = {DICTS[kind]}\nholder = [d]")
+        first = nb.run("len(d)")
+        before = nb.look("repr((list(d.items()), getattr(d, 'default_factory', 0)))")
+        assert names_changed(nb.run(change)) == {"d", "holder"}
+        nb.checkout(first)
+        assert nb.look("repr((list(d.items()), getattr(d, 'default_factory', 0)))") == before
+        assert nb.look("(type(d).__name__, holder[0] is d)") == (kind, True)
