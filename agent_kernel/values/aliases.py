@@ -157,6 +157,9 @@ class Dump(msgspec.Struct):
     packages: set[str] = set()
     # What reducers made on the way: ids above stay true only while these live.
     keepalive: list[object] = []
+    large_caches: list[
+        dict[Any, Any]
+    ] = []  # what functions keep: of these results only what something else holds is walked
     met: list[Any] = []  # the components that numbers in the stream stand for
 
     def copy(self) -> Dump:
@@ -403,9 +406,10 @@ def reach(values: Iterable[object], dump: Dump, stops: Collection[int] = ()) -> 
             found.ids.add(id(value.__dict__))  # from which the walk starts
     libraries = {item for item, named in dump.named.items() if not named.reference.is_own}
     found.ids.update(_find_below_tuples(value for value in values if id(type(value)) in _UNCHANGING_IDS))
-    leaves = dump.class_level.union(libraries, stops)
+    leaves = dump.class_level.union(libraries, stops, ids_of(dump.large_caches))
     roots = [root for root in _find_roots(values, dump) if id(root) not in libraries and id(root) not in stops]
     _walk([*roots, *dump.roots], found, dump, leaves=leaves)
+    found.complete = found.complete and not dump.large_caches
     found.ids.difference_update(ids_of(dump.keepalive))
     found.named = found.ids & dump.named.keys()
     found.ids -= libraries

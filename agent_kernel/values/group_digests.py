@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import builtins
 import collections
+import functools
 import pickle
 import sys
 import types
 import weakref
 from array import array
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xxhash import xxh3_128
@@ -31,10 +33,12 @@ if TYPE_CHECKING:
 
 _MOST_OBJECTS = 1_000  # beyond these a dump takes hardly longer
 _MOST_ITEMS = 10_000
+_MANY_RESULTS = 1_000  # from which on a dump looks longer at what a function keeps
 # By id: hashing a type runs its metaclass.
 _ATOM_IDS = frozenset(map(id, (str, bytes, int, float, bool, type(None))))
 _ITEM_IDS = frozenset(map(id, (list, tuple, set, frozenset)))
 _DICT_IDS = frozenset(map(id, (collections.Counter, collections.defaultdict, collections.OrderedDict)))
+_CACHED = type(functools.cache(lambda: None))
 _OWNER_IDS = frozenset(map(id, (str, list, tuple, dict, set)))
 _UNCHANGING_IDS = frozenset(map(id, (tuple, frozenset, type)))
 _BUILTIN_TYPE_IDS = frozenset(id(kind) for kind in vars(builtins).values() if type(kind) is type)
@@ -65,8 +69,8 @@ class Known(NamedTuple):
     """The digest of some members, and the ids of long containers below them, and of all that others may hold, too."""
 
     digest: bytes
-    longs: frozenset[int] = frozenset()
-    shareable: frozenset[int] = frozenset()
+    longs: AbstractSet[int] = frozenset()
+    shareable: AbstractSet[int] = frozenset()
 
 
 def digest_first(members: Mapping[str, object], names: LiveNames, namespace: dict[str, object]) -> Known | None:
@@ -103,6 +107,8 @@ class _Look:
         self._kinds: dict[int, str] = {}
         self._items = 0
         self._longs: list[Any] = []
+        self._results: set[int] = set()  # ids of what functions keep
+        self._is_worth = False  # whether a dump would take much longer
         self._of_code = b""
 
     def take_code(self, members: Mapping[str, object]) -> bool:
@@ -134,7 +140,7 @@ class _Look:
                 _expect(len(self._seen) <= _MOST_OBJECTS and self._items <= _MOST_ITEMS)
                 self._places.append(len(below))
                 waiting += below
-        _expect(bool(self._longs))
+        _expect(self._is_worth or bool(self._longs))
 
     def digest(self) -> bytes:
         """Covers all that was met. Equal ones mean something only where the first one was not empty."""
@@ -153,7 +159,7 @@ class _Look:
         """The digest, and of what; None where a long container holds more than numbers and texts, all of which none says."""
         digest = self.digest() if all(map(atoms.holds_atoms, self._longs)) else b""
         shareable = (item for item, value in self._seen.items() if id(type(value)) not in _UNCHANGING_IDS)
-        return Known(digest, frozenset(ids_of(self._longs)), frozenset(shareable)) if digest else None
+        return Known(digest, frozenset(ids_of(self._longs)), self._results.union(shareable)) if digest else None
 
     def _below(self, value: Any) -> list[Any]:
         """What is saved of an object, and can be looked at in turn."""
@@ -161,7 +167,7 @@ class _Look:
             return self._of_class(value)
         waits = weakref.getweakrefcount(value) and find_death_callbacks(value, self._namespace)
         _expect(not waits and id(value) not in references.MODULE_OBJECTS)
-        _expect(not references.may_be_container(value, self._namespace))
+        _expect(not references.is_container_of_module(value, self._namespace))
         kind = id(type(value))
         below: list[Any] = []
         if kind in _ITEM_IDS:
@@ -174,6 +180,8 @@ class _Look:
             below = self._below_function(value)
         elif kind == id(types.BuiltinMethodType):
             below = self._below_method(value)
+        elif kind == id(_CACHED):
+            below = self._below_cached(value)
         else:
             below = self._below_instance(value)
         return below
@@ -195,14 +203,40 @@ class _Look:
         self._said.append(kind.__name__)
         return [*factory, *self._items_of(plain, [*plain, *plain.values()] if len(plain) < atoms.LONG else ())]
 
-    def _below_function(self, function: types.FunctionType) -> list[Any]:
+    def _below_function(self, function: types.FunctionType, holders: int = 0) -> list[Any]:
         from agent_kernel.values.reducers.code import defaults_of, digest_of_function
 
         below = [value for value in defaults_of(function) if id(type(value)) not in _ATOM_IDS]
-        digest = digest_of_function(function, self._namespace, set(ids_of(below)))
+        digest = digest_of_function(function, self._namespace, set(ids_of(below)), holders)
         _expect(bool(digest))
         self._said.append(digest)
         return below
+
+    def _below_cached(self, cached: Any) -> list[Any]:
+        """A function of the notebook's with `functools.lru_cache`, no result of which anything else holds."""
+        from agent_kernel.values.reducers.code import digest_of_cache, is_librarys_parameters, results_count
+
+        own: Any = cached.__dict__
+        _expect(type(own) is dict and sys.getrefcount(own) <= reducers.OWN_HOLDS + 1)
+        function = own.get("__wrapped__")
+        _expect(type(function) is types.FunctionType and function.__globals__ is self._namespace)
+        digest, results = digest_of_cache(cached)
+        _expect(bool(digest) and type(own.get("__module__")) is str and own["__module__"] == "__main__")
+        self._said.append(digest)
+        self._results.update(results)
+        self._is_worth = self._is_worth or results_count(cached) >= _MANY_RESULTS
+        common = own.get("__annotations__")
+        is_common = common is not None and common is function.__annotations__
+        del common
+        below = [function] if id(function) in self._seen else self._enter(function, holders=int(is_common))
+        left = ("__wrapped__", "cache_parameters", *(("__annotations__",) if is_common else ()))
+        _expect(is_librarys_parameters(own["cache_parameters"]))
+        return [*below, *(part for pair in own.items() if pair[0] not in left for part in pair)]
+
+    def _enter(self, function: Any, holders: int) -> list[Any]:
+        self._places.append(id(function))
+        self._seen[id(function)] = function
+        return self._below_function(function, holders)
 
     def _below_method(self, method: Any) -> list[Any]:
         """A method of a container, such as `words.get`, or of a text."""

@@ -371,6 +371,7 @@ def _take_difference(before: Dump, after: Dump) -> Dump:
         memory=after.memory[len(before.memory) :],
         object_arrays=after.object_arrays[len(before.object_arrays) :],
         class_level=after.class_level,
+        large_caches=after.large_caches,
         named=after.named,
         keepalive=after.keepalive,
     )
@@ -787,4 +788,5 @@ def _merge(into: Dump, other: Dump) -> None:
     into.save_failures.update(other.save_failures)
     into.live.update(other.live)
     into.packages |= other.packages
+    into.large_caches += other.large_caches
     into.keepalive.append(other)

@@ -593,6 +593,11 @@ def may_be_container(value: object, namespace: dict[str, object]) -> bool:
     return id(value) in _containers or value is namespace or id(value) in _inner
 
 
+def is_container_of_module(value: object, namespace: dict[str, object]) -> bool:
+    """Whether a list, dict or set is a module's, or is the notebook's namespace: not one that lies where such a one died."""
+    return may_be_container(value, namespace) and bool(containers_among({id(value)}, namespace))
+
+
 # -- lists, dicts and sets below what libraries hold
 
 _SHORTEST_KEY = 4

@@ -155,8 +155,10 @@ def _below(value: Any) -> Collection[Any]:
     """What a value holds; `_NOTHING` if no object of its type leads on."""
     kind = id(type(value))
     below: Collection[Any] = _NOTHING
-    if type(value) is types.FunctionType:
+    if kind == id(types.FunctionType):
         below = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+    elif kind == id(types.BuiltinMethodType):  # `words.get` leads on, and `len` does not
+        below = [value.__self__] if id(type(value.__self__)) in _FORM_IDS else []
     elif kind in _FORM_IDS:
         below = value.values() if kind == id(dict) else value
     elif type(value).__dictoffset__ and reducers.is_ordinary(type(value)):
@@ -446,4 +448,5 @@ def join_dumps(segments: list[Segment]) -> tuple[Dump, list[int]]:
         whole.opaque += part.opaque
         whole.roots += part.roots
         whole.answers += part.answers
+        whole.large_caches += part.large_caches
     return whole, [len(segment.dump.buffers) for segment in segments]

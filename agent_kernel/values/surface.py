@@ -351,7 +351,7 @@ def callback_of(reference: Any) -> Any:
 
 def is_alone(value: object, namespace: dict[str, object]) -> bool:
     """Whether no module holds the value, and nothing of the notebook's waits for its death."""
-    return not references.may_be_container(value, namespace) and not find_death_callbacks(value, namespace)
+    return not references.is_container_of_module(value, namespace) and not find_death_callbacks(value, namespace)
 
 
 def find_death_callbacks(value: object, namespace: dict[str, object]) -> list[object]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.session import Repository
+from agent_kernel.session import Repository, serialization
 from agent_kernel.storage import MemoryStore
 from agent_kernel.values.reducers.code import find_shared_entries
 from tests.support.notebooks import Notebook, names_changed
@@ -165,3 +165,108 @@ def test_what_a_dispatching_function_found_for_types_is_no_change(made: str, cal
         assert again.look(calls) == before
         again.run(registers)
         assert again.look(calls) == after
+
+
+# -- a look at a large cache
+#
+# Functions of one decorator, of numbers and of lists, and what changes what is saved of them.
+
+_MANY = 3_000
+_CACHED = f"""import functools
+from typing import Dict, List, Optional
+keep = functools.lru_cache(None)
+Row = List[int]
+@keep
+def rows(n: int, *, by: Optional[Dict[str, int]] = None) -> Row:
+    'A row.'
+    return [n, n]
+@keep
+def count(n: int) -> int: return 2 * n
+def fill(size={_MANY}):
+    for n in range(size): rows(n), count(n)
+fill()"""
+
+
+@pytest.fixture
+def dumps(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
+    """The members of all groups that are dumped."""
+    found: list[set[str]] = []
+    dump_group = serialization.dump_group
+
+    def noted(members: Any, *arguments: Any, **options: Any) -> Any:
+        found.append(set(members))
+        return dump_group(members, *arguments, **options)
+
+    monkeypatch.setattr(serialization, "dump_group", noted)
+    return found
+
+
+@pytest.mark.parametrize("size", [_MANY, 2 * _MANY, 4 * _MANY])
+def test_a_call_that_finds_its_result_in_a_large_cache_dumps_no_cached_function(
+    size: int, dumps: list[set[str]]
+) -> None:
+    with Notebook() as nb:
+        nb.run(_CACHED)
+        nb.run(f"fill({size})")
+        dumps.clear()
+        assert not nb.run("rows(7), count(7)").changed
+        assert not any({"rows", "count"} & members for members in dumps)
+
+
+def test_of_a_very_large_cache_results_that_come_later_are_no_reason_to_dump_it(dumps: list[set[str]]) -> None:
+    with Notebook() as nb:
+        nb.run(f"{_CACHED}\nfill(25_000)")
+        nb.run("rows(7)")
+        dumps.clear()
+        assert not nb.run("fill(26_000)").changed
+        assert not any({"rows", "count"} & members for members in dumps)
+
+
+def test_functions_of_one_decorator_are_saved_each_by_itself() -> None:
+    with Notebook() as nb:
+        nb.run(_CACHED)
+        assert names_changed(nb.run("@keep\ndef count(n: int) -> int: return 3 * n")) == {"count"}
+        nb.session.undo()
+        assert nb.look("(count(4), rows(4), count.cache_parameters(), rows.cache_info().misses)") == (
+            8, [4, 4], {"maxsize": None, "typed": False}, _MANY,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [_MANY, 25_000])
+@pytest.mark.parametrize("change", ["rows(7).append(1)", "row.append(1)", "held['row'].append(1)", "take()"])
+def test_a_result_that_is_taken_out_of_a_large_cache_is_shared_from_then_on(size: int, change: str) -> None:
+    with Notebook() as nb:
+        nb.run(f"{_CACHED}\nfill({size})\ndef take(): row.append(1)")
+        nb.run("rows(7)")
+        early = nb.run("row = rows(7); held = {'row': row}")
+        assert names_changed(nb.run(change)) >= {"row", "held"}
+        nb.checkout(early)
+        assert nb.look("(row, row is rows(7), held['row'] is row)") == ([7, 7], True, True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "rows.note = [1]",
+        "rows.__wrapped__.__defaults__ = (1,)",
+        "rows.__wrapped__.__kwdefaults__['by'] = {'a': 1}",
+        "rows.__annotations__['return'] = int",
+        "rows.__wrapped__.__code__ = other.__code__",
+        "rows.__name__ = 'lines'",
+        "rows = functools.lru_cache(5)(rows.__wrapped__)",
+        "rows = functools.lru_cache(None, typed=True)(rows.__wrapped__)",
+        "rows.cache_parameters = lambda: {'maxsize': 7, 'typed': False}",
+    ],
+)
+def test_a_change_of_a_function_with_a_large_cache_is_found_and_taken_back(change: str) -> None:
+    content = (
+        "repr((rows(3), sorted(vars(rows).keys()), rows.__annotations__, rows.__name__, rows.__wrapped__.__defaults__,"
+        " rows.__wrapped__.__kwdefaults__, rows.cache_parameters()))"
+    )
+    with Notebook() as nb:
+        nb.run(f"{_CACHED}\ndef other(n, *, by=None): return [-n]")
+        early = nb.run("rows(7)")
+        before = nb.look(content)
+        assert names_changed(nb.run(change)) == {"rows"}
+        nb.checkout(early)
+        assert nb.look(content) == before

@@ -24,7 +24,8 @@ from agent_kernel.session import dependencies, serialization, workspace
 from agent_kernel.session.dependencies import uses_of
 from agent_kernel.session.workspace import Detector
 from agent_kernel.values import groups, surface
-from agent_kernel.values.groups import dump_group, is_same
+from agent_kernel.values.group_digests import is_unchanged
+from agent_kernel.values.groups import dump_group
 from agent_kernel.values.surface import MOST_HOLDINGS, Holdings, find_death_callbacks, find_holdings
 from tests.session.adversarial import Case
 from tests.session.routes import DISGUISES, HOLDERS
@@ -93,12 +94,12 @@ def dumped(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.extend(members)
         return dump_group(members, *args, **options)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
-    def digest(name: str, *args: object) -> object:
-        found.append(name)
-        return is_same(name, *args)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    def digest(members: dict[str, object], *args: object) -> object:
+        found.extend(members)
+        return is_unchanged(members, *args)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
     monkeypatch.setattr(serialization, "dump_group", record)
-    monkeypatch.setattr(serialization, "is_same", digest)
+    monkeypatch.setattr(serialization, "is_unchanged", digest)
     return found
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import array
 import builtins
 import collections
+import collections.abc
 import contextlib
 import datetime
 import decimal
@@ -36,6 +37,7 @@ from typing import TYPE_CHECKING, Any
 from xxhash import xxh3_128_digest
 
 from agent_kernel.values import atoms, references
+from agent_kernel.values.aliases import LARGE
 from agent_kernel.values.definitions import ANY_NAME, LOOKUP_IDS, define, names_used
 from agent_kernel.values.introspection import ATOM_IDS, bases_of, class_dict, find_loaded, module_name, referents
 from agent_kernel.values.pickler import Later, is_dict_doubtful, is_dict_shared
@@ -285,6 +287,42 @@ def results_of(cached: Any) -> list[Any]:
     return _entries(cached)[1]
 
 
+def is_librarys_parameters(found: Any) -> bool:
+    """Whether this is what `functools` gives each function with a cache to tell how that was made."""
+    return type(found) is types.FunctionType and found.__module__ == "functools"
+
+
+def digest_of_cache(cached: Any) -> tuple[bytes, tuple[int, ...]]:
+    """Covers how a function keeps results, and the ids of those that may come to be shared; empty where some are by now.
+
+    Of a very large cache, as of any large value, only what something else holds counts.
+    """
+    parameters = cached.__dict__.get("cache_parameters")
+    results = _entries(cached)[1] if is_librarys_parameters(parameters) else None
+    if results is None or any(_are_shared(results, _of_result())):
+        return b"", ()
+    ids: tuple[int, ...] = ()
+    if len(results) <= LARGE:
+        ids = tuple(id(result) for result in results if id(type(result)) not in _PLAIN_IDS)
+        containers = [at for at, result in enumerate(results) if id(type(result)) in _CONTAINER_IDS]
+        if len(containers) < len(ids) or _list_unclear(results, containers):
+            return b"", ()
+    return repr((sorted(parameters().items()), ids)).encode(), ids
+
+
+def results_count(cached: Any) -> int:
+    """How many results a function keeps."""
+    entries = _table_of(cached)
+    return 0 if entries is None else len(entries)
+
+
+def _table_of(cached: Any) -> dict[Any, Any] | None:
+    """The dict of a cache without bounds, which only the collector tells."""
+    below = gc.get_referents(cached)
+    is_unbounded = len(below) > 1 and type(below[1]) is dict and below[1] is not cached.__dict__
+    return below[1] if is_unbounded else None
+
+
 def _entries(cached: Any) -> tuple[list[Any], list[Any], object]:
     """The keys, the results, and what stands in a key before arguments with names: only the collector tells."""
     below = gc.get_referents(cached)
@@ -323,8 +361,10 @@ def _are_shared(results: list[Any], explained: int) -> list[bool]:
 
     All results are looked at together as far as that goes: a cache has hundreds of thousands.
     """
-    counts = list(map(sys.getrefcount, results))
     kinds = list(map(id, map(type, results)))
+    if _PLAIN_IDS.issuperset(kinds):
+        return [False] * len(kinds)
+    counts = list(map(sys.getrefcount, results))
     shared = [count > explained and kind not in _PLAIN_IDS for count, kind in zip(counts, kinds, strict=True)]
     containers = [at for at, kind in enumerate(kinds) if kind in _CONTAINER_IDS and not shared[at]]
     unclear = _list_unclear(results, containers)
@@ -437,15 +477,16 @@ def reduce_function(pickler: Pickler, function: types.FunctionType) -> Any:
 
 
 def digest_of_function(
-    function: types.FunctionType, namespace: dict[str, object], members: Collection[int] = ()
+    function: types.FunctionType, namespace: dict[str, object], members: Collection[int] = (), holders: int = 0
 ) -> bytes:
     """Covers all that is saved of a plain function of the notebook's; empty for any other.
 
-    Plain is one without a closure or attributes, annotated with builtin types alone, whose defaults cannot change or are long
+    Plain is one without a closure or attributes, annotated with builtin types or what `typing` makes of them, whose defaults cannot change or are long
     containers of what cannot, and whose death nobody awaits.
 
     Args:
         members: ids of what the function is saved together with: as a default, which of them it is counts.
+        holders: how many are known to hold its annotations besides.
     """
     attributes, defaults = function.__dict__, function.__defaults__
     if function.__globals__ is not namespace or function.__closure__ is not None or type(attributes) is not dict:
@@ -459,7 +500,8 @@ def digest_of_function(
     if named is not None and (type(named) is not dict or sys.getrefcount(named) > OWN_HOLDS + 1):
         return b""
     annotations = function.__annotations__
-    if annotations and (sys.getrefcount(annotations) > OWN_HOLDS + 1 or not _are_plain_annotations(annotations)):
+    spelled = _spell_annotations(annotations) if annotations else ()
+    if annotations and (sys.getrefcount(annotations) > OWN_HOLDS + 1 + holders or spelled is None):
         return b""
     texts = function.__name__, function.__qualname__, function.__module__, function.__doc__
     if type(defaults) not in (tuple, type(None)):
@@ -482,7 +524,7 @@ def digest_of_function(
         return b""
     counts = None if defaults is None else len(defaults), id(named), names
     noted = (id(function), id(attributes), bytes(definition), *texts, *counts, others, places)
-    kinds = (id(annotations), *((name, id(kind)) for name, kind in annotations.items())) if annotations else ()
+    kinds = (id(annotations), spelled) if annotations else ()
     return xxh3_128_digest(pickle.dumps((*noted, *kinds, *digests)))
 
 
@@ -491,16 +533,49 @@ def defaults_of(function: types.FunctionType) -> list[Any]:
     return [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
 
 
-def _are_plain_annotations(annotations: object) -> bool:
-    """Whether all annotations are builtin types, which no one can change."""
+def _spell_annotations(annotations: object) -> tuple[object, ...] | None:
+    """What the annotations say, if they are builtin types and what `typing` makes of them, which no one can change; else None."""
     if type(annotations) is not dict or not holds_only_atoms(tuple(annotations)):
-        return False
-    return all(id(kind) in _BUILTIN_TYPE_IDS for kind in annotations.values())
+        return None
+    try:
+        return tuple((name, _spell(kind)) for name, kind in annotations.items())
+    except _OtherAnnotationError:
+        return None
+
+
+class _OtherAnnotationError(Exception):
+    """An annotation is anyone's object."""
+
+
+def _spell(kind: Any) -> object:
+    if kind is None or id(kind) in _BUILTIN_TYPE_IDS or id(kind) in _typing_ids():
+        return id(kind)
+    if type(kind) is str:
+        return kind
+    if id(type(kind)) in _C_ALIAS_IDS:
+        origin, arguments = getattr(kind, "__origin__", None), kind.__args__
+    elif id(type(kind)) in _ALIAS_IDS:
+        origin, arguments = kind.__dict__["__origin__"], kind.__dict__["__args__"]
+    else:
+        raise _OtherAnnotationError
+    if origin is not None and id(origin) not in _BUILTIN_TYPE_IDS and id(origin) not in _typing_ids():
+        raise _OtherAnnotationError
+    return id(kind), id(origin), *map(_spell, arguments)
+
+
+_C_ALIAS_IDS = frozenset(map(id, (types.GenericAlias, types.UnionType)))
+_ALIAS_IDS = frozenset(map(id, (type(typing.List[int]), type(typing.Optional[int]))))  # noqa: UP006, UP045  # their own types
+
+
+@cache
+def _typing_ids() -> dict[int, object]:
+    """What `typing` and `collections.abc` offer, by id."""
+    return {id(found): found for module in (typing, collections.abc) for found in vars(module).values()}
 
 
 # By id: hashing a type runs its metaclass.
 _BUILTIN_TYPE_IDS = frozenset(
-    id(kind) for kind in (*vars(builtins).values(), None) if kind is None or type(kind) is type
+    id(kind) for kind in (*vars(builtins).values(), type(None), None) if kind is None or type(kind) is type
 )
 
 
@@ -672,11 +747,19 @@ def reduce_lru_cache(pickler: Pickler, cached: Any) -> Any:
     """
     if cached.__module__ != "__main__" and is_importable(cached):
         return NotImplemented
-    pickler.dump_record.instances.append(cached)
+    dump = pickler.dump_record
+    dump.instances.append(cached)
     parameters = cached.cache_parameters()
     state: Any = cached.__dict__
+    if is_librarys_parameters(state.get("cache_parameters")):  # all that one decorator made would share its variables
+        state = {name: found for name, found in state.items() if name != "cache_parameters"}
+        pickler.keepalive.append(state)
     made = (cached.__wrapped__, parameters["maxsize"], parameters["typed"])
     shared = find_shared_entries(cached) if pickler.waiting is None else ()  # bare functions are not called yet
+    entries = _table_of(cached)
+    if entries is not None and len(entries) > LARGE:
+        dump.large_caches.append(entries)
+        dump.roots.append(shared)
     if not shared:
         return restore.lru_cache, made, state, None, None, restore.lru_cache_state
     return restore.lru_cache, made, (state, shared), None, None, restore.lru_cache_filled
