@@ -38,7 +38,7 @@ from agent_kernel.session.tracking import (
     Roots,
     Tracking,
 )
-from agent_kernel.values import CLASS_PREFIX, class_entry, references
+from agent_kernel.values import CLASS_PREFIX, atoms, class_entry, references
 from agent_kernel.values.aliases import (
     BYTE_OWNERS,
     OPEN,
@@ -1077,6 +1077,8 @@ class Dumps:
         """What the long containers hold with which this one was saved: it is no news that they hold the same rows."""
         other_names = [name for name in group.members if name not in members]
         if len(members) != 1 or not other_names or not is_long(*members.values()):
+            return frozenset()
+        if all(map(atoms.holds_atoms, members.values())):
             return frozenset()
         values = (self.values(other_names) or {}).values()
         return set[int]().union(*(ids_of_items(value) for value in values if is_long(value)))

@@ -20,6 +20,7 @@ import weakref
 from array import array
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xxhash import xxh3_128
@@ -213,24 +214,27 @@ class _Look:
         return below
 
     def _below_cached(self, cached: Any) -> list[Any]:
-        """A function of the notebook's with `functools.lru_cache`, no result of which anything else holds."""
-        from agent_kernel.values.reducers.code import digest_of_cache, is_librarys_parameters, results_count
+        """A function of the notebook's with `functools.lru_cache`, and those results that something else holds, too."""
+        from agent_kernel.values.reducers.code import look_at_cache, results_count
 
         own: Any = cached.__dict__
         _expect(type(own) is dict and sys.getrefcount(own) <= reducers.OWN_HOLDS + 1)
         function = own.get("__wrapped__")
         _expect(type(function) is types.FunctionType and function.__globals__ is self._namespace)
-        digest, results = digest_of_cache(cached)
-        _expect(bool(digest) and type(own.get("__module__")) is str and own["__module__"] == "__main__")
-        self._said.append(digest)
-        self._results.update(results)
+        known = look_at_cache(cached)
+        if known is None or type(own.get("__module__")) is not str or own["__module__"] != "__main__":
+            raise _UnknownError
+        self._said += known.ids
+        self._said += (len(known.ids), *chain.from_iterable(known.parameters))
+        self._results.update(known.ids)
         self._is_worth = self._is_worth or results_count(cached) >= _MANY_RESULTS
         common = own.get("__annotations__")
         is_common = common is not None and common is function.__annotations__
         del common
         below = [function] if id(function) in self._seen else self._enter(function, holders=int(is_common))
         left = ("__wrapped__", "cache_parameters", *(("__annotations__",) if is_common else ()))
-        _expect(is_librarys_parameters(own["cache_parameters"]))
+        for arguments, named, result in known.shared:  # not these tuples, which are made anew each time
+            below += (len(arguments), *arguments, *chain.from_iterable(named), result)
         return [*below, *(part for pair in own.items() if pair[0] not in left for part in pair)]
 
     def _enter(self, function: Any, holders: int) -> list[Any]:

@@ -233,6 +233,20 @@ def test_functions_of_one_decorator_are_saved_each_by_itself() -> None:
 
 
 @pytest.mark.parametrize("size", [_MANY, 25_000])
+def test_a_cache_of_which_a_variable_holds_a_result_is_not_dumped_to_see_that_neither_changed(
+    size: int, dumps: list[set[str]]
+) -> None:
+    with Notebook() as nb:
+        nb.run(f"{_CACHED}\nfill({size})")
+        nb.run("row = rows(7); box = [rows(8, by=None)]")
+        nb.run("rows(9)")
+        dumps.clear()
+        assert not nb.run("rows(9), rows(7)").changed
+        assert not any("rows" in members for members in dumps)
+        assert names_changed(nb.run("rows(8, by=None)[0] = -8")) >= {"box"}
+
+
+@pytest.mark.parametrize("size", [_MANY, 25_000])
 @pytest.mark.parametrize("change", ["rows(7).append(1)", "row.append(1)", "held['row'].append(1)", "take()"])
 def test_a_result_that_is_taken_out_of_a_large_cache_is_shared_from_then_on(size: int, change: str) -> None:
     with Notebook() as nb:

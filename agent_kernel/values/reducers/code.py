@@ -32,7 +32,7 @@ import weakref
 from collections.abc import Collection, Iterable
 from functools import cache
 from itertools import compress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xxhash import xxh3_128_digest
 
@@ -292,22 +292,31 @@ def is_librarys_parameters(found: Any) -> bool:
     return type(found) is types.FunctionType and found.__module__ == "functools"
 
 
-def digest_of_cache(cached: Any) -> tuple[bytes, tuple[int, ...]]:
-    """Covers how a function keeps results, and the ids of those that may come to be shared; empty where some are by now.
+class KnownCache(NamedTuple):
+    """How a function keeps results; the calls of whose results something else holds; and the ids of what may come to be held."""
+
+    parameters: tuple[tuple[str, Any], ...]
+    shared: tuple[Called, ...]
+    ids: tuple[int, ...]
+
+
+def look_at_cache(cached: Any) -> KnownCache | None:
+    """What is saved of a cache, and may be by and by; None where only a dump tells.
 
     Of a very large cache, as of any large value, only what something else holds counts.
     """
     parameters = cached.__dict__.get("cache_parameters")
-    results = _entries(cached)[1] if is_librarys_parameters(parameters) else None
-    if results is None or any(_are_shared(results, _of_result())):
-        return b"", ()
+    if not is_librarys_parameters(parameters):
+        return None
+    shared = find_shared_entries(cached)
+    results = results_of(cached)
     ids: tuple[int, ...] = ()
     if len(results) <= LARGE:
         ids = tuple(id(result) for result in results if id(type(result)) not in _PLAIN_IDS)
         containers = [at for at, result in enumerate(results) if id(type(result)) in _CONTAINER_IDS]
         if len(containers) < len(ids) or _list_unclear(results, containers):
-            return b"", ()
-    return repr((sorted(parameters().items()), ids)).encode(), ids
+            return None
+    return KnownCache(tuple(sorted(parameters().items())), shared, ids)
 
 
 def results_count(cached: Any) -> int:
