@@ -212,6 +212,7 @@ def _keep(value: Any, items: Any, **known: Any) -> None:
     def drop(watch: weakref.ref[Any]) -> None:
         if key in _last_dumps and _last_dumps[key].watch is watch:
             del _last_dumps[key]
+            _guesses.discard(key)
 
     _last_dumps[key] = _LastDump(weakref.ref(value, drop), items, **known)
 
@@ -308,7 +309,7 @@ def _first_places(codes: Any) -> Any:
 
 def _pickle_atoms(items: list[object], are_plain: bool) -> bytes:
     # Tuples have parts that they may share; what is reduced names its type each time. All others need no memo.
-    return _dump_alone(items) if are_plain else pickle.dumps(items, 5)
+    return dump_alone(items) if are_plain else pickle.dumps(items, 5)
 
 
 # -- lists, tuples, dicts and sets
@@ -383,7 +384,8 @@ class _Alone(pickle.Pickler):
         raise _NotScalarError
 
 
-def _dump_alone(items: Any) -> bytes:
+def dump_alone(items: Any) -> bytes:
+    """The stream of texts and numbers, of which none has to be remembered as it is written."""
     sink = io.BytesIO()
     _pickle_alone(items, sink)
     return sink.getvalue()
@@ -395,37 +397,100 @@ def _pickle_alone(items: Any, sink: Any) -> None:
     pickler.dump(items)
 
 
+# -- sets
+#
+# The items of a set lie anywhere in memory, so going to each is dear: they are kept until it dies, and only compared. Whether
+# all are atoms is asked of each part right before that is pickled, when its items are at hand: until then it is a guess.
+
+
 def _digest_of_set(value: set[object]) -> bytes:
-    """The items of a set lie anywhere in memory, so reading them is dear: they are kept until it dies, and only compared."""
-    known = _known_digest(value)
-    if known:
-        return known
+    digest = _guess_digest(value)
+    return digest if digest and _is_sure(value) else b""
+
+
+def _guess_digest(value: set[object]) -> bytes:
+    """The digest of a set that seems to hold atoms alone; of no use before that is sure."""
     last = _last_dumps.get(id(value))
     if last is not None and last.watch() is not value:
         last = None
+    if last is not None and last.table and _mark_of(value) == last.table:
+        return last.digest
     table, items = set_table_and_items(value)
     mark = xxh3_128_digest(table) if table else b""
     if last is not None and addresses(last.items) == addresses(items):
         last.table = mark  # it grew and shrank again
         return last.digest
-    _last_dumps.pop(id(value), None)
-    kinds = _kinds_of(items)
-    if kinds is None or not kinds <= _SCALAR_IDS | {id(tuple)}:
+    forget_guess(value)
+    if not _may_be_atoms(items):
         return b""
     # The items are kept, so no other can come to lie where one of them is: a number that is given once stands for them.
     digest = b"set %d" % next(_turns)
     _keep(value, items, digest=digest, table=mark)
+    _guesses.add(id(value))
     return digest
 
 
 _turns = count(1)
+_guesses: set[int] = set()  # ids of sets of whose items it is not known yet that all are atoms
+# Of equal ones a set holds but one. Of NaNs it may hold several, and a tuple may hold what another one holds, too.
+_UNIQUE_IDS = frozenset(map(id, (str, bytes, int, bool, type(None))))
 
 
-def _known_digest(value: set[object]) -> bytes:
-    """The digest of a set whose table is as it was; else empty."""
-    last = _last_dumps.get(id(value))
-    is_same = last is not None and last.watch() is value and last.table and _mark_of(value) == last.table
-    return last.digest if last is not None and is_same else b""
+def may_hold_atoms(value: Any) -> bool:
+    """Whether a long container or array holds nothing but atoms; of a set that may be a guess."""
+    return bool(_guess_digest(value)) if id(type(value)) == id(set) else holds_atoms(value)
+
+
+def guess_digest(value: Any) -> bytes:
+    """As `digest_of`; of no use before `holds_atoms` says yes."""
+    return _guess_digest(value) if id(type(value)) == id(set) and is_long(value) else digest_of(value)
+
+
+def kept_items(value: Any) -> tuple[object, ...] | None:
+    """The items that are kept of a set, as of when it was looked at last; None of anything else."""
+    last = _last_dumps.get(id(value)) if id(type(value)) == id(set) else None
+    return last.items if last is not None and last.watch() is value else None
+
+
+def are_unique(items: Sequence[object]) -> bool:
+    """Whether each of these items of a set stands for itself, and is an atom: then pickle need not remember any."""
+    return _ids_of_types(items) <= _UNIQUE_IDS
+
+
+def make_sure(value: Any) -> None:
+    """All items that are kept of a set were found to be atoms."""
+    _guesses.discard(id(value))
+
+
+def forget_guess(value: Any) -> None:
+    """Keep nothing of a set."""
+    _last_dumps.pop(id(value), None)
+    _guesses.discard(id(value))
+
+
+def forget_guesses() -> None:
+    """Keep no items of which nobody made sure: they may be objects that are to die."""
+    while _guesses:
+        _last_dumps.pop(_guesses.pop(), None)
+
+
+def hold_atoms(ids: Iterable[int]) -> bool:
+    """Whether the sets with these ids, of which items are kept, hold nothing but atoms."""
+    return all(_is_sure_of(item, _last_dumps.get(item)) for item in ids)
+
+
+def _is_sure(value: set[object]) -> bool:
+    return _is_sure_of(id(value), _last_dumps.get(id(value)))
+
+
+def _is_sure_of(item: int, last: _LastDump | None) -> bool:
+    if last is None or item not in _guesses:
+        return last is not None
+    kinds = _kinds_of(last.items)
+    if kinds is None or not kinds <= _SCALAR_IDS | {id(tuple)}:
+        _last_dumps.pop(item, None)
+    _guesses.discard(item)
+    return item in _last_dumps
 
 
 def _mark_of(value: set[object]) -> bytes:

@@ -18,7 +18,7 @@ import sys
 import types
 import weakref
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -67,10 +67,14 @@ def is_unchanged(members: Mapping[str, object], digest: bytes, names: LiveNames,
 
 
 class Known(NamedTuple):
-    """The digest of some members, and the ids of long containers below them, and of all that others may hold, too."""
+    """The digest of some members, and ids: of the long containers below them, and of all that others may hold, too.
+
+    Of the sets among the long ones it is not sure yet that they hold numbers and texts alone.
+    """
 
     digest: bytes
     longs: AbstractSet[int] = frozenset()
+    sets: AbstractSet[int] = frozenset()
     shareable: AbstractSet[int] = frozenset()
 
 
@@ -143,14 +147,14 @@ class _Look:
                 waiting += below
         _expect(self._is_worth or bool(self._longs))
 
-    def digest(self) -> bytes:
+    def digest(self, digest_of: Callable[[Any], bytes] = atoms.digest_of) -> bytes:
         """Covers all that was met. Equal ones mean something only where the first one was not empty."""
         if self._of_code:
             return self._of_code
         whole = xxh3_128(self._places)
         whole.update(pickle.dumps(self._said, pickle.HIGHEST_PROTOCOL))
         for value in self._longs:
-            found = atoms.digest_of(value)
+            found = digest_of(value)
             if not found:
                 return b""
             whole.update(found)
@@ -158,9 +162,10 @@ class _Look:
 
     def note(self) -> Known | None:
         """The digest, and of what; None where a long container holds more than numbers and texts, all of which none says."""
-        digest = self.digest() if all(map(atoms.holds_atoms, self._longs)) else b""
+        digest = self.digest(atoms.guess_digest) if all(map(atoms.may_hold_atoms, self._longs)) else b""
         shareable = (item for item, value in self._seen.items() if id(type(value)) not in _UNCHANGING_IDS)
-        return Known(digest, frozenset(ids_of(self._longs)), self._results.union(shareable)) if digest else None
+        sets = frozenset(id(value) for value in self._longs if id(type(value)) == id(set))
+        return Known(digest, frozenset(ids_of(self._longs)), sets, self._results.union(shareable)) if digest else None
 
     def _below(self, value: Any) -> list[Any]:
         """What is saved of an object, and can be looked at in turn."""

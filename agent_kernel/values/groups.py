@@ -188,6 +188,8 @@ def dump_group(
         return _dump_members(members, names, namespace, named, options)
     except RecursionError:
         pass  # outside, for the frames of the error hold what was dumped
+    finally:
+        atoms.forget_guesses()
     options |= {"flat": True, "whole": True, "lead": None, "components": None, "defer": False}
     return _dump_members(members, names, namespace, named, options)
 
@@ -201,9 +203,9 @@ def _dump_members(
 ) -> Dumped:
     known = group_digests.digest_first(members, names, namespace)  # what is changed from here on, the next look finds
     if known is not None:
-        options |= {"stops": known.longs, "defer": options["defer"] and not known.longs}
+        options |= {"quick": known, "defer": options["defer"] and not known.longs}
         made = _dump_naming(members, names, namespace, named=named, **options)
-        if _is_all_known(made) and known.shareable <= made.reach.ids:
+        if _is_all_known(made) and known.shareable <= made.reach.ids and atoms.hold_atoms(known.sets):
             made.digest = known.digest
         return _note_used(made, members, namespace)
     with contextlib.suppress(NamespaceMetError):
@@ -231,7 +233,7 @@ def _dump_naming(
     packs: bool,
     answers: bool,
     pins: Mapping[int, Named],
-    stops: Collection[int] = (),
+    quick: group_digests.Known | None = None,
     flat: bool = False,
 ) -> Dumped:
     if len(members) == 1 and not pins:
@@ -239,11 +241,12 @@ def _dump_naming(
         plain = dump_plain(value, namespace)
         if plain is not None:
             return plain
-        if atoms.is_long(value) and is_alone(value, namespace) and atoms.holds_atoms(value):
-            digest = atoms.digest_of(value)  # first: what another thread does from here on, the next look finds
+        if atoms.is_long(value) and is_alone(value, namespace) and atoms.may_hold_atoms(value):
+            digest = atoms.guess_digest(value)  # first: what another thread does from here on, the next look finds
             made = _dump_atoms(members, names, namespace, cuts, dumped)
-            made.digest = digest
-            return made
+            if atoms.holds_atoms(value):
+                made.digest = digest
+                return made
     own_classes = [value for name, value in members.items() if name.startswith(CLASS_PREFIX)]
     known_named = {**references.containers_among({*named, *map(id, members.values())}, namespace), **pins}
     if not own_classes and not whole and not known_named:
@@ -254,6 +257,7 @@ def _dump_naming(
         behind = _go_on(members, lead, namespace)
         if behind is not None:
             return behind
+    stops = quick.longs if quick is not None and atoms.hold_atoms(quick.sets) else ()
     skeletons = [_skeleton(kind, names, namespace) for kind in own_classes if isinstance(kind, type)]
 
     def kinds_in(value: object) -> set[int]:
@@ -684,7 +688,7 @@ def _cut_within(
         return None
     near = reach(values, members_dump, stops=numbers)
     before = [_cuts_of(long, members, cuts) for long in longs]
-    of_atoms = {id(long) for long in longs if atoms.holds_atoms(long)}
+    of_atoms = {id(long) for long in longs if atoms.may_hold_atoms(long)}
     # That an item leads to a member which leads to a container shows as that is dumped: it would lead to all of it.
     lead = {id(value) for value, found in zip(values, leading, strict=True) if found}
     shared_ids = find_possibly_shared(values, members_dump, holders=2, stops=numbers) - lead

@@ -28,7 +28,7 @@ from typing import Any
 import msgspec
 from xxhash import xxh3_128_digest
 
-from agent_kernel.values import aliases, reducers
+from agent_kernel.values import aliases, atoms, reducers
 from agent_kernel.values.aliases import Dump, LiveNames
 from agent_kernel.values.introspection import ADDRESS_BYTES, addresses, ids_in, ids_of
 from agent_kernel.values.pickler import FOREIGN, Pickler, write_with_nans
@@ -257,7 +257,7 @@ def dump_segments(
         before: where segments began the last time, of each container.
         known: marks of the segments of the last time. Only others are walked for shared objects at once.
         anchors: ids of objects that may stand in several segments, because they will be stored beside them.
-        of_atoms: ids of containers whose items cannot change, so nobody sees whether two segments share some.
+        of_atoms: ids of containers whose items cannot change, so nobody sees whether two segments share some; of sets by a guess.
         dumped: by id what was dumped of containers before in this commit, and what is dumped now.
         notes_met: note for each segment what was pickled.
     """
@@ -267,9 +267,12 @@ def dump_segments(
     for value, starts in zip(values, before, strict=True):
         found = dumped.get(id(value)) if dumped is not None else None
         if found is None:
-            cuts = cut(ids_in(addresses(value)), starts)
-            are_atoms = id(value) in of_atoms
-            parts = _dump_parts(value, cuts, names, namespace, are_atoms=are_atoms, notes_met=notes_met)
+            kept = atoms.kept_items(value) if id(value) in of_atoms else None
+            cuts = cut(ids_in(addresses(value if kept is None else kept)), starts)
+            parts = None if kept is None else _dump_alone(value, kept, cuts)
+            if parts is None:
+                are_atoms = id(value) in of_atoms and atoms.holds_atoms(value)
+                parts = _dump_parts(value, cuts, names, namespace, are_atoms=are_atoms, notes_met=notes_met)
             if parts is None:
                 return None
             found = value, cuts, parts
@@ -278,6 +281,7 @@ def dump_segments(
         made.cuts.append(found[1])
         # Copies: which object each refers to by number depends on what they are dumped beside.
         made.segments += found[2] if dumped is None else map(copy, found[2])
+    of_atoms = {id(value) for value in values if id(value) in of_atoms and atoms.holds_atoms(value)}
     if of_atoms and _share_nans(made.segments):  # of other atoms nobody sees whether two segments share some
         return None
     return made if len(of_atoms) == len(values) or made.walk_new(known, anchors) else None
@@ -323,6 +327,22 @@ def _dump_parts(
         met = addresses(gc.get_referents(pickler)) if notes_met and not are_atoms else None
         del pickler  # it holds all attribute dicts, which would seem to be shared where the next segment leads to them
         found.append(Segment(items, dump, digest, mark, set() if are_atoms else None, met))
+    return found
+
+
+def _dump_alone(value: set[object], items: tuple[object, ...], cuts: Cuts) -> list[Segment] | None:
+    """Pickle the parts of a set of texts and numbers, of which nothing has to be noted or remembered; None where there are others."""
+    found: list[Segment] = []
+    below = addresses(items)
+    for start, end in cuts.spans:
+        part = list(items[start:end])
+        if not atoms.are_unique(part):
+            return None
+        stream = atoms.dump_alone(part)
+        digest = xxh3_128_digest(stream)
+        mark = xxh3_128_digest(digest + below[start * ADDRESS_BYTES : end * ADDRESS_BYTES])
+        found.append(Segment(None, Dump(streams=[stream]), digest, mark, set()))
+    atoms.make_sure(value)
     return found
 
 

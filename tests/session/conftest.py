@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,3 +64,26 @@ def long_from_a_fifth(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, names in _BOUNDS.items():
         for name in names:
             monkeypatch.setattr(module, name, getattr(module, name) // 5)
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of the streams that are written, of all dumps."""
+    sizes: list[int] = []
+    dump: Callable[..., Any] = pickler.Pickler.dump
+
+    def noted(self: Any, value: object) -> None:
+        before = self.sink.tell() if hasattr(self.sink, "tell") else 0
+        dump(self, value)
+        sizes.append((self.sink.tell() if hasattr(self.sink, "tell") else 0) - before)
+
+    monkeypatch.setattr(pickler.Pickler, "dump", noted)
+    dump_alone = atoms.dump_alone
+
+    def noted_alone(items: object) -> bytes:
+        stream = dump_alone(items)
+        sizes.append(len(stream))
+        return stream
+
+    monkeypatch.setattr(atoms, "dump_alone", noted_alone)
+    return sizes

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
-from agent_kernel.values import atoms, pickler
+from agent_kernel.values import atoms
 from tests.support.notebooks import Notebook, names_changed
 
 N = 2 * atoms.LONG
@@ -29,21 +26,6 @@ DICTS = {
     "defaultdict": f"collections.defaultdict(int, {{f'w{{n}}': n for n in range({N})}})",
     "OrderedDict": f"collections.OrderedDict((f'w{{n}}', n) for n in range({N}))",
 }
-
-
-@pytest.fixture
-def written(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The sizes of the streams that are written, of all dumps."""
-    sizes: list[int] = []
-    dump: Callable[..., Any] = pickler.Pickler.dump
-
-    def noted(self: Any, value: object) -> None:
-        before = self.sink.tell() if hasattr(self.sink, "tell") else 0
-        dump(self, value)
-        sizes.append((self.sink.tell() if hasattr(self.sink, "tell") else 0) - before)
-
-    monkeypatch.setattr(pickler.Pickler, "dump", noted)
-    return sizes
 
 
 @pytest.mark.parametrize("times", [1, 2, 4])
@@ -165,3 +147,42 @@ def test_a_change_of_a_long_dict_of_the_standard_library_is_found_and_taken_back
         nb.checkout(first)
         assert nb.look("repr((list(d.items()), getattr(d, 'default_factory', 0)))") == before
         assert nb.look("(type(d).__name__, holder[0] is d)") == (kind, True)
+
+
+# An item among very many texts that is more than a text, and what has to hold of it.
+ODD = {
+    "a text with a state": ("odd = Marked('odd'); odd.state = [1]", "next(x for x in s if x == 'odd').state == [1]"),
+    "an object": ("odd = Other(1)", "odd in s"),
+    "in a tuple": ("odd = Other(1)", "next(x for x in s if type(x) is tuple)[0] is odd"),
+    "in a frozen set": ("odd = Other(1)", "odd in next(x for x in s if type(x) is frozenset)"),
+    "several that are no numbers": ("odd = float('nan')", "sum(x != x for x in s) == 2"),
+}
+HELD = {
+    "in a tuple": "(odd, 1)",
+    "in a frozen set": "frozenset([odd])",
+    "several that are no numbers": "odd, float('nan')",
+}
+
+
+@pytest.mark.parametrize("holder", ["s", "held = [s]; s", "v.words = s; s"])
+@pytest.mark.parametrize("odd", ODD)
+def test_a_set_of_texts_with_one_other_item_comes_back_with_that(odd: str, holder: str) -> None:
+    made, holds = ODD[odd]
+    with Notebook() as nb:
+        nb.run(f"{MADE}\n{made}")
+        early = nb.run(f"s = {{f'word {{n}}' for n in range({N})}}; s |= {{{HELD.get(odd, 'odd')}}}\n{holder}")
+        assert nb.look(holds)
+        assert not nb.session.commit(full=True).changed
+        nb.run("s = odd = 0; held = 0; v.words = 0")
+        nb.checkout(early)
+        assert nb.look(f"({holds}, len(s) > {N})") == (True, True)
+        if odd == "an object":
+            assert names_changed(nb.run("odd.more = 1")) >= {"odd", "s"}
+
+
+def test_an_object_in_a_long_set_dies_when_it_leaves_the_set() -> None:
+    with Notebook() as nb:
+        nb.run(f"{MADE}\ns = {{f'word {{n}}' for n in range({N})}}; s.add(Other(1))\nheld = [s]")
+        nb.run("watch = weakref.ref(next(x for x in s if type(x) is Other))")
+        nb.run("s.discard(watch())")
+        assert nb.look("watch() is None")

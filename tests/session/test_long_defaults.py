@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from agent_kernel.values import atoms, pickler, segments
+from agent_kernel.values import atoms, segments
 from tests.support.elsewhere import Sheet, elsewhere
 from tests.support.notebooks import Notebook, names_changed
 
 N = 2 * atoms.LONG
 WORDS = f"{{f'word {{i}}' for i in range({N})}}"
 FORMS = [WORDS, f"{{f'word {{i}}': i for i in range({N})}}", f"[f'word {{i}}' for i in range({N})]"]
-
-
-@pytest.fixture
-def written(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The sizes of the streams that are written, of all dumps."""
-    sizes: list[int] = []
-    dump: Callable[..., Any] = pickler.Pickler.dump
-
-    def noted(self: Any, value: object) -> None:
-        before = self.sink.tell() if hasattr(self.sink, "tell") else 0
-        dump(self, value)
-        sizes.append((self.sink.tell() if hasattr(self.sink, "tell") else 0) - before)
-
-    monkeypatch.setattr(pickler.Pickler, "dump", noted)
-    return sizes
 
 
 def test_defining_a_function_over_a_long_container_pickles_that_once(written: list[int]) -> None:

@@ -36,8 +36,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xxhash import xxh3_128_digest
 
-from agent_kernel.values import atoms, references
-from agent_kernel.values.aliases import LARGE
+from agent_kernel.values import aliases, atoms, references
 from agent_kernel.values.definitions import ANY_NAME, LOOKUP_IDS, define, names_used
 from agent_kernel.values.introspection import ATOM_IDS, bases_of, class_dict, find_loaded, module_name, referents
 from agent_kernel.values.pickler import Later, is_dict_doubtful, is_dict_shared
@@ -311,7 +310,7 @@ def look_at_cache(cached: Any) -> KnownCache | None:
     shared = find_shared_entries(cached)
     results = results_of(cached)
     ids: tuple[int, ...] = ()
-    if len(results) <= LARGE:
+    if len(results) <= aliases.LARGE:
         ids = tuple(id(result) for result in results if id(type(result)) not in _PLAIN_IDS)
         containers = [at for at, result in enumerate(results) if id(type(result)) in _CONTAINER_IDS]
         if len(containers) < len(ids) or _list_unclear(results, containers):
@@ -766,7 +765,7 @@ def reduce_lru_cache(pickler: Pickler, cached: Any) -> Any:
     made = (cached.__wrapped__, parameters["maxsize"], parameters["typed"])
     shared = find_shared_entries(cached) if pickler.waiting is None else ()  # bare functions are not called yet
     entries = _table_of(cached)
-    if entries is not None and len(entries) > LARGE:
+    if entries is not None and len(entries) > aliases.LARGE:
         dump.large_caches.append(entries)
         dump.roots.append(shared)
     if not shared:
