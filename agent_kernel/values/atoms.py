@@ -29,7 +29,7 @@ from typing import Any
 import msgspec
 from xxhash import xxh3_128, xxh3_128_digest
 
-from agent_kernel.values.introspection import addresses, ids_of, set_table_and_items, visit_set_table
+from agent_kernel.values.introspection import addresses, ids_of, set_table_and_items, untrack, visit_set_table
 from agent_kernel.values.references import find_known_nan, may_hold_nan
 
 LONG = 10_000  # items, from which it pays
@@ -459,7 +459,7 @@ def are_unique(items: Sequence[object]) -> bool:
 
 def make_sure(value: Any) -> None:
     """All items that are kept of a set were found to be atoms."""
-    _guesses.discard(id(value))
+    _settle(id(value))
 
 
 def forget_guess(value: Any) -> None:
@@ -489,8 +489,15 @@ def _is_sure_of(item: int, last: _LastDump | None) -> bool:
     kinds = _kinds_of(last.items)
     if kinds is None or not kinds <= _SCALAR_IDS | {id(tuple)}:
         _last_dumps.pop(item, None)
-    _guesses.discard(item)
+    _settle(item)
     return item in _last_dumps
+
+
+def _settle(item: int) -> None:
+    last = _last_dumps.get(item)
+    if item in _guesses and last is not None:
+        untrack(last.items)
+    _guesses.discard(item)
 
 
 def _mark_of(value: set[object]) -> bytes:

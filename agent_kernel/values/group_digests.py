@@ -144,8 +144,19 @@ class _Look:
                 self._items += len(below)
                 _expect(len(self._seen) <= _MOST_OBJECTS and self._items <= _MOST_ITEMS)
                 self._places.append(len(below))
-                waiting += below
+                if not self._take_atoms(below):
+                    waiting += below
         _expect(self._is_worth or bool(self._longs))
+
+    def _take_atoms(self, values: list[Any]) -> bool:
+        """Take atoms all at once, as most containers hold nothing else."""
+        kinds = set(ids_of(map(type, values)))
+        if not kinds <= _ATOM_IDS:
+            return False
+        _expect(id(float) not in kinds or not any(map(references.is_nan, values)))
+        self._places.extend(ids_of(values))
+        self._said += values
+        return True
 
     def digest(self, digest_of: Callable[[Any], bytes] = atoms.digest_of) -> bytes:
         """Covers all that was met. Equal ones mean something only where the first one was not empty."""

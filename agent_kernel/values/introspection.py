@@ -485,6 +485,10 @@ def visit_set_table(own: set[object], visit: Callable[[bytes], object]) -> bool:
 _PIECE_BYTES = 1 << 16  # it stays in the processor's cache until it is visited
 
 
+# What the collector does with a tuple once it found nothing in it that leads on: with millions of items to find that takes long.
+untrack = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("PyObject_GC_UnTrack", ctypes.pythonapi))
+
+
 def set_table_and_items(own: set[object]) -> tuple[bytes, tuple[object, ...]]:
     """The table, or nothing where this Python is not known, and the items, as of one moment."""
     return _table_of_set(own, map(tuple, repeat(own))) if _knows_sets() else (b"", tuple(own))

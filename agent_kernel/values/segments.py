@@ -59,12 +59,12 @@ class Cuts(msgspec.Struct, frozen=True):
 NOWHERE = Cuts(0, (), ())
 
 
-def cut(ids: Sequence[int], before: Cuts) -> Cuts:
-    """Cut a container with items of these ids: where it was cut before, else every `LENGTH` items."""
+def cut(ids: Sequence[int], before: Cuts, scale: int = 1) -> Cuts:
+    """Cut a container with items of these ids: where it was cut before, else every `LENGTH` items, times the scale."""
     marks = _marks(ids, before)
     # Also where other objects stand at the cuts: an equal list made anew has the bytes of the one before.
     stayed = before.length == len(ids) and set(marks) <= set(before.starts)
-    starts = before.starts if stayed else _split_at_marks(marks, len(ids))
+    starts = before.starts if stayed else _split_at_marks(marks, len(ids), scale)
     return Cuts(len(ids), starts, tuple(ids[start] for start in starts))
 
 
@@ -95,15 +95,15 @@ def _equal_ones(ids: Sequence[int], before: Cuts, some: range | list[int], moved
     return found
 
 
-def _split_at_marks(marks: list[int], total: int) -> tuple[int, ...]:
+def _split_at_marks(marks: list[int], total: int, scale: int) -> tuple[int, ...]:
     """Starts of segments of bounded lengths: at the marks where that is possible."""
     bounds = [0]
     for mark in [*marks, total]:
-        while mark - bounds[-1] > LONGEST:
-            bounds.append(bounds[-1] + LENGTH)
-        if mark - bounds[-1] >= SHORTEST:
+        while mark - bounds[-1] > LONGEST * scale:
+            bounds.append(bounds[-1] + LENGTH * scale)
+        if mark - bounds[-1] >= SHORTEST * scale:
             bounds.append(mark)
-    if bounds[-1] == total or (len(bounds) > 1 and total - bounds[-1] < SHORTEST):
+    if bounds[-1] == total or (len(bounds) > 1 and total - bounds[-1] < SHORTEST * scale):
         bounds.pop()
     return tuple(bounds)
 
@@ -268,7 +268,8 @@ def dump_segments(
         found = dumped.get(id(value)) if dumped is not None else None
         if found is None:
             kept = atoms.kept_items(value) if id(value) in of_atoms else None
-            cuts = cut(ids_in(addresses(value if kept is None else kept)), starts)
+            scale = 1 if kept is None else 1 + len(kept) // _MANY_TEXTS
+            cuts = cut(ids_in(addresses(value if kept is None else kept)), starts, scale)
             parts = None if kept is None else _dump_alone(value, kept, cuts)
             if parts is None:
                 are_atoms = id(value) in of_atoms and atoms.holds_atoms(value)
@@ -328,6 +329,9 @@ def _dump_parts(
         del pickler  # it holds all attribute dicts, which would seem to be shared where the next segment leads to them
         found.append(Segment(items, dump, digest, mark, set() if are_atoms else None, met))
     return found
+
+
+_MANY_TEXTS = 500_000  # from which each piece that is stored takes longer than the texts in it
 
 
 def _dump_alone(value: set[object], items: tuple[object, ...], cuts: Cuts) -> list[Segment] | None:
