@@ -1,4 +1,7 @@
-"""Lists of tens of thousands of small objects, and a cache of as many results: each cell that names one looks at all of them."""
+"""Lists of tens of thousands of small objects, what holds hundreds of thousands of words, and a cache of as many results.
+
+Each cell that names one looks at all of it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from benchmarks.script import cell, checkout, mark, measure
 from benchmarks.tables import Row, Table, ms, times
 
 _CLASSES = """
-from collections import namedtuple
+from collections import Counter, namedtuple
 from dataclasses import dataclass
 from functools import cache
 Point = namedtuple('Point', 'x y')
@@ -25,6 +28,11 @@ def linked(n):
     nodes = [Node(k) for k in range(n)]
     for k in range(1, n): nodes[k // 2].below.append(nodes[k])
     return nodes
+class Vocabulary:
+    def __init__(self, n):
+        self.words = {f'word {k}' for k in range(n)}
+        self.places = {word: k for k, word in enumerate(self.words)}
+    def __len__(self): return len(self.words)
 @cache
 def spell(k): return [str(k)]
 """
@@ -34,6 +42,10 @@ _MAKE = {
     "objects with __reduce__": ("owns", "owns = [Own(k) for k in range({n})]", 12.0),
     "nodes of a tree": ("nodes", "nodes = linked({n})", 15.0),
 }
+_HOLDERS = {
+    "an object that holds a set and a dict of {n:,} words": ("vocabulary", "vocabulary = Vocabulary({n})", 1.0),
+    "a `Counter` of {n:,} words": ("counts", "counts = Counter(f'word {{k}}' for k in range({n}))", 1.0),
+}
 
 
 def run(bench: Bench) -> Table:
@@ -42,19 +54,21 @@ def run(bench: Bench) -> Table:
     steps = [cell(_CLASSES)]
     for kind, (_, make, _) in _MAKE.items():
         steps.append(cell(make.format(n=n), f"create {kind}"))
+    for kind, (_, make, _) in _HOLDERS.items():
+        steps.append(cell(make.format(n=5 * n), f"create {kind}"))
     steps += [cell(f"for k in range({n}): spell(k)"), cell("spelt = [spell(k) for k in range(9)]"), mark("created")]
     for number in range(5):
-        for kind, (name, _, _) in _MAKE.items():
+        for kind, (name, _, _) in (_MAKE | _HOLDERS).items():
             steps += [measure(f"pickle:{name}", f"pickle {kind}"), cell(f"len({name})", f"read {kind}")]
         steps += [cell(f"len(spell({number}))", "call")]
-    steps += [cell("points = pairs = owns = None"), checkout("created")]
+    steps += [cell("points = pairs = owns = vocabulary = counts = None"), checkout("created")]
     runs = run_all(bench, steps)
     table = Table(f"{n:,} small objects", notes=runs.problems())
-    for kind, (_, _, most) in _MAKE.items():
+    for kind, (_, _, most) in (_MAKE | _HOLDERS).items():
         ours, pickle_s = runs.ours_overhead(f"read {kind}"), runs.reference(f"pickle {kind}")
         table.rows.append(
             Row(
-                f"a list of {kind}: only read",
+                f"{kind.format(n=5 * n) if kind in _HOLDERS else f'a list of {kind}'}: only read",
                 f"{ms(ours)} = {times(ours / pickle_s)} pickle",
                 f"≤ {most:g}× pickle",
                 ours / pickle_s <= most,
