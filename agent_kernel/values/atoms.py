@@ -385,7 +385,7 @@ class _Alone(pickle.Pickler):
 
 
 def dump_alone(items: Any) -> bytes:
-    """The stream of texts and numbers, of which none has to be remembered as it is written."""
+    """Write texts and numbers, and remember none of them on the way."""
     sink = io.BytesIO()
     _pickle_alone(items, sink)
     return sink.getvalue()

@@ -172,7 +172,7 @@ class _Look:
         return whole.digest()
 
     def note(self) -> Known | None:
-        """The digest, and of what; None where a long container holds more than numbers and texts, all of which none says."""
+        """The digest, and what it covers; None where a long container holds more than numbers and texts."""
         digest = self.digest(atoms.guess_digest) if all(map(atoms.may_hold_atoms, self._longs)) else b""
         shareable = (item for item, value in self._seen.items() if id(type(value)) not in _UNCHANGING_IDS)
         sets = frozenset(id(value) for value in self._longs if id(type(value)) == id(set))
