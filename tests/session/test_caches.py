@@ -9,6 +9,7 @@ import pytest
 
 from agent_kernel.session import Repository, serialization
 from agent_kernel.storage import MemoryStore
+from agent_kernel.values.groups import dump_group
 from agent_kernel.values.reducers.code import find_shared_entries
 from tests.support.notebooks import Notebook, names_changed
 
@@ -191,7 +192,6 @@ fill()"""
 def dumps(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
     """The members of all groups that are dumped."""
     found: list[set[str]] = []
-    dump_group = serialization.dump_group
 
     def noted(members: Any, *arguments: Any, **options: Any) -> Any:
         found.append(set(members))
