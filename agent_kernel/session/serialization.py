@@ -48,8 +48,6 @@ from agent_kernel.values.aliases import (
     find,
     ids_of_items,
     join_reaches,
-    root_below,
-    root_of,
 )
 from agent_kernel.values.atoms import Part
 from agent_kernel.values.group_digests import is_unchanged
@@ -61,7 +59,15 @@ from agent_kernel.values.groups import (
     plain_stream,
     reach_of,
 )
-from agent_kernel.values.introspection import ATOM_IDS, derives_from, ids_of, loaded_class, referents
+from agent_kernel.values.introspection import (
+    ATOM_IDS,
+    derives_from,
+    ids_of,
+    loaded_class,
+    referents,
+    root_below,
+    root_of,
+)
 from agent_kernel.values.pickler import FOREIGN, explain, leads_to, type_name
 from agent_kernel.values.reducers import dispatch_table
 from agent_kernel.values.references import is_nan

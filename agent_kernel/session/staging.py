@@ -53,7 +53,15 @@ from agent_kernel.session.tracking import (
     without,
 )
 from agent_kernel.values import CLASS_PREFIX, class_entry, list_for_person, previews
-from agent_kernel.values.aliases import common_item, find_possibly_shared, join_reaches, memory_pairs, share
+from agent_kernel.values.aliases import (
+    OPEN,
+    MemoryUse,
+    Reach,
+    can_meet,
+    common_item,
+    find_possibly_shared,
+    join_reaches,
+)
 from agent_kernel.values.definitions import DefinitionId
 from agent_kernel.values.groups import Dumped, dump_group, dump_plain, encode_layout, reach_of
 from agent_kernel.values.introspection import ids_of, module_name
@@ -332,6 +340,35 @@ class AliasGrouping:
 
 
 LARGE_BYTES = 2_000_000_000
+
+
+def share(one: Reach, other: Reach) -> bool:
+    """Whether two values hold an object or memory in common."""
+    small, large = sorted((one.ids, other.ids), key=len)
+    return not small.isdisjoint(large) or any(memory_pairs({"one": one.memory, "other": other.memory}))
+
+
+def memory_pairs(uses: Mapping[str, Sequence[MemoryUse]]) -> Iterator[tuple[str, str]]:
+    """Names that look at the same memory, as pairs that connect all of those that do. One pass from low to high."""
+    uses = {name: found for name, found in uses.items() if found}
+    if len(uses) < 2:
+        return
+    rows = sorted((use.space, use.low, use.high, use.written, name) for name in uses for use in uses[name])
+    current = ""
+    tops: dict[str, list[int]] = {}  # by name: how far what was met reaches, OPEN, COPIED and CONSTANT
+    for space, low, high, written, name in rows:
+        if space != current:
+            current, tops = space, {}
+        for other, reaches in list(tops.items()):
+            if max(reaches) <= low:
+                del tops[other]
+            elif other != name and any(low < reach and can_meet(kind, written) for kind, reach in enumerate(reaches)):
+                yield name, other
+                if written == OPEN:  # one of those that meet here stands for all from now on
+                    tops[name] = list(map(max, tops.get(name, reaches), reaches))
+                    del tops[other]
+        mine = tops.setdefault(name, [low, low, low])
+        mine[written] = max(mine[written], high)
 
 
 class Staging:

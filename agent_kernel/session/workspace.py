@@ -35,7 +35,7 @@ from agent_kernel.session.tracking import (
 )
 from agent_kernel.values import CLASS_PREFIX, class_entry, list_for_person, references
 from agent_kernel.values.definitions import variables_used
-from agent_kernel.values.introspection import derives_from
+from agent_kernel.values.introspection import derives_from, root_below
 from agent_kernel.values.references import MODULE_OBJECTS, is_named
 from agent_kernel.values.restore.objects import set_content
 from agent_kernel.values.surface import Holdings, name_placeholders, save_failure_of
@@ -839,8 +839,6 @@ class Workspace(Detector):
         still_open = dependencies.open_figures()
         if not still_open:
             return {}
-        from agent_kernel.values.aliases import root_below
-
         found: dict[int, object] = {}
         for name, value in loaded.values.items():
             before = root_below([self.namespace.get(name)])

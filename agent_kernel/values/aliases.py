@@ -18,8 +18,8 @@ import re
 import sys
 import types
 from bisect import bisect_right
-from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain, combinations, compress, islice, repeat
 from operator import attrgetter, lt, not_
@@ -29,12 +29,9 @@ import msgspec
 
 from agent_kernel.values.introspection import (
     addresses,
-    find_loaded,
     ids_in,
     ids_of,
-    instance_dict,
     is_among,
-    loaded_class,
     of_types,
     referents,
     that_lead_on,
@@ -674,99 +671,6 @@ def join_reaches(parts: Iterable[Reach]) -> Reach:
     return Reach(ids, memory, all(part.complete for part in parts), named=named)
 
 
-def share(one: Reach, other: Reach) -> bool:
-    """Whether two values hold an object or memory in common."""
-    small, large = sorted((one.ids, other.ids), key=len)
-    return not small.isdisjoint(large) or any(memory_pairs({"one": one.memory, "other": other.memory}))
-
-
-def memory_pairs(uses: Mapping[str, Sequence[MemoryUse]]) -> Iterator[tuple[str, str]]:
-    """Names that look at the same memory, as pairs that connect all of those that do. One pass from low to high."""
-    uses = {name: found for name, found in uses.items() if found}
-    if len(uses) < 2:
-        return
-    rows = sorted((use.space, use.low, use.high, use.written, name) for name in uses for use in uses[name])
-    current = ""
-    tops: dict[str, list[int]] = {}  # by name: how far what was met reaches, OPEN, COPIED and CONSTANT
-    for space, low, high, written, name in rows:
-        if space != current:
-            current, tops = space, {}
-        for other, reaches in list(tops.items()):
-            if max(reaches) <= low:
-                del tops[other]
-            elif other != name and any(low < reach and can_meet(kind, written) for kind, reach in enumerate(reaches)):
-                yield name, other
-                if written == OPEN:  # one of those that meet here stands for all from now on
-                    tops[name] = list(map(max, tops.get(name, reaches), reaches))
-                    del tops[other]
-        mine = tops.setdefault(name, [low, low, low])
-        mine[written] = max(mine[written], high)
-
-
 def can_meet(one: int, other: int) -> bool:
     """Whether what is written through one kind of holder may show through another."""
     return one != other or one == OPEN
-
-
-# -- figures: each artist of one leads to all of it, so that names which hold artists share the figure
-
-
-def root_of(artist: object) -> object | None:
-    """The figure that an artist leads to, by the attributes that it is saved with; None for anything else."""
-    found: Any = artist
-    if not issubclass(type(found), loaded_class("matplotlib.artist", "Artist")):
-        return None
-    for _ in range(_MOST_NESTED):
-        attributes = object.__getattribute__(found, "__dict__")
-        figure = found
-        for name in ("_root_figure", "_parent_figure", "figure"):
-            above = attributes.get(name)
-            if above is not None:
-                figure = above
-                break
-        if figure is found:
-            break
-        found = figure
-    return found if issubclass(type(found), loaded_class("matplotlib.figure", "Figure")) else None
-
-
-_MOST_NESTED = 20  # figures within figures
-
-
-def root_below(values: Iterable[object]) -> object | None:
-    """The figure of the first artist among the values, and what the first of them hold."""
-    if "matplotlib.artist" not in sys.modules:
-        return None
-    todo = deque(islice(values, _MOST_LOOKS))
-    for _ in range(_MOST_LOOKS):
-        if not todo:
-            break
-        value: Any = todo.popleft()
-        root = root_of(value)
-        if root is not None:
-            return root
-        todo.extend(islice(_items_below(value), _MOST_LOOKS))
-    return None
-
-
-_MOST_LOOKS = 30
-
-
-def _items_below(value: Any) -> Iterable[object]:
-    kind: Any = type(value)
-    if kind is dict:
-        return list(islice(value.values(), _MOST_LOOKS))
-    if issubclass(kind, (list, tuple)):
-        base: Any = list if issubclass(kind, list) else tuple
-        return islice(base.__iter__(value), _MOST_LOOKS)
-    if kind is find_loaded("numpy", "ndarray"):
-        return value.flat if value.dtype.hasobject else ()
-    if id(kind) in _SHUT_IDS or issubclass(kind, (type, types.ModuleType)):
-        return ()
-    return list(islice(instance_dict(value).values(), _MOST_LOOKS))
-
-
-# By id: hashing a type runs its metaclass.
-_SHUT_IDS = frozenset(
-    map(id, (int, float, complex, bool, str, bytes, type(None), types.FunctionType, types.BuiltinFunctionType))
-)

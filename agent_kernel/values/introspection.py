@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain, compress, islice, repeat, tee
 from operator import add, attrgetter, itemgetter, mul, not_, sub
-from types import MappingProxyType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, Generic, TypeVar, cast
 
 from agent_kernel.text import clean, shorten
@@ -611,3 +611,65 @@ def _find_differences(before: bytes, now: bytes, starts: range) -> list[int]:
 
 _STRETCH, _LONG_STRETCH = 128 * ADDRESS_BYTES, 4096 * ADDRESS_BYTES
 _ADDRESS_BITS = 8 * ADDRESS_BYTES
+
+
+# -- figures: each artist of one leads to all of it, so that names which hold artists share the figure
+
+
+def root_of(artist: object) -> object | None:
+    """The figure that an artist leads to, by the attributes that it is saved with; None for anything else."""
+    found: Any = artist
+    if not issubclass(type(found), loaded_class("matplotlib.artist", "Artist")):
+        return None
+    for _ in range(_MOST_NESTED):
+        attributes = object.__getattribute__(found, "__dict__")
+        figure = found
+        for name in ("_root_figure", "_parent_figure", "figure"):
+            above = attributes.get(name)
+            if above is not None:
+                figure = above
+                break
+        if figure is found:
+            break
+        found = figure
+    return found if issubclass(type(found), loaded_class("matplotlib.figure", "Figure")) else None
+
+
+_MOST_NESTED = 20  # figures within figures
+
+
+def root_below(values: Iterable[object]) -> object | None:
+    """The figure of the first artist among the values, and what the first of them hold."""
+    if "matplotlib.artist" not in sys.modules:
+        return None
+    todo = deque(islice(values, _MOST_LOOKS))
+    for _ in range(_MOST_LOOKS):
+        if not todo:
+            break
+        value: Any = todo.popleft()
+        root = root_of(value)
+        if root is not None:
+            return root
+        todo.extend(islice(_items_below(value), _MOST_LOOKS))
+    return None
+
+
+_MOST_LOOKS = 30
+
+
+def _items_below(value: Any) -> Iterable[object]:
+    kind = cast("Any", type(value))
+    if kind is dict:
+        return list(islice(value.values(), _MOST_LOOKS))
+    if issubclass(kind, (list, tuple)):
+        base: Any = list if issubclass(kind, list) else tuple
+        return islice(base.__iter__(value), _MOST_LOOKS)
+    if kind is find_loaded("numpy", "ndarray"):
+        return value.flat if value.dtype.hasobject else ()
+    if id(kind) in _SHUT_IDS or issubclass(kind, (type, ModuleType)):
+        return ()
+    return list(islice(instance_dict(value).values(), _MOST_LOOKS))
+
+
+# By id: hashing a type runs its metaclass.
+_SHUT_IDS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None), FunctionType, BuiltinFunctionType)))

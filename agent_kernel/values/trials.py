@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from agent_kernel.quiet import unwarned
-from agent_kernel.values.aliases import Dump, SaveFailure, root_of
+from agent_kernel.values.aliases import Dump, SaveFailure
 from agent_kernel.values.definitions import find_nested_codes
-from agent_kernel.values.introspection import bases_of, class_dict, module_name
+from agent_kernel.values.introspection import bases_of, class_dict, module_name, root_of
 from agent_kernel.values.references import is_library
 from agent_kernel.values.surface import Placeholder
 

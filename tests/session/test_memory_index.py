@@ -10,8 +10,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent_kernel.session.staging import memory_pairs
 from agent_kernel.session.tracking import MemoryIndex
-from agent_kernel.values.aliases import CONSTANT, COPIED, OPEN, MemoryUse, Reach, memory_pairs
+from agent_kernel.values.aliases import CONSTANT, COPIED, OPEN, MemoryUse, Reach
 
 Place = tuple[str, int, int, int]  # space, low, length, written
 PLACES = st.tuples(

@@ -13,7 +13,8 @@ from typing import Annotated, Any, Optional
 
 import pytest
 
-from agent_kernel.values.aliases import LARGE, Reach, find, find_possibly_shared, find_shared_below, reach, share
+from agent_kernel.session.staging import share
+from agent_kernel.values.aliases import LARGE, Reach, find, find_possibly_shared, find_shared_below, reach
 from agent_kernel.values.pickler import dump_objects
 from tests.values.notebook import Namespace
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.values.aliases import share
+from agent_kernel.session.staging import share
 from agent_kernel.values.restore.buffers import exact_bytes
 from tests.values.notebook import Bytes, Namespace
 
