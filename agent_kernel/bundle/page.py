@@ -31,6 +31,7 @@ from agent_kernel.commands.history import Step, assign
 from agent_kernel.commands.show import MaskedOutputs, outputs_of
 from agent_kernel.errors import AgentKernelError, BundleError, NewerFormatError, StoreFullError, StoreUnavailableError
 from agent_kernel.repository import Commit, Entry, Head, ObjectId, Output, Representation, hex_of, short
+from agent_kernel.session.history import summary_of
 from agent_kernel.session.provenance import NotebookCell, read_notebook
 from agent_kernel.storage.archive import SUFFIX
 from agent_kernel.text import clean, clean_lines, duration, exact_time, plural, size_text
@@ -498,7 +499,7 @@ class _Page:
 
     def _preview(self, entry: Entry | None) -> str:
         """The first rows of a table."""
-        summary = describe.summary_of(self._repo, entry) if entry is not None else None
+        summary = summary_of(self._repo, entry) if entry is not None else None
         if summary is None or not summary.rows or not summary.columns:
             return ""
         known = max(map(len, summary.rows))

@@ -26,7 +26,7 @@ from agent_kernel.commands.scope import Progress, Scope
 from agent_kernel.errors import BundleError
 from agent_kernel.repository import Author, Commit, ObjectId, hex_of, short
 from agent_kernel.session import Repository
-from agent_kernel.session.history import size_of
+from agent_kernel.session.history import rank_of, size_of, summary_of
 from agent_kernel.text import clean, exact_time, list_names, plural, size_text
 from agent_kernel.values import previews
 
@@ -142,10 +142,10 @@ def _variables(repo: Repository, head: ObjectId) -> tuple[Variable, ...]:
     """The variables at HEAD, the most interesting first, as everywhere."""
     entries = {name: entry for name, entry in repo.tree_at(head).items() if not name.startswith("\0")}
     sizes = {name: size_of(repo, entry) for name, entry in entries.items()}
-    ranks = {name: describe.rank_of(repo, entry) for name, entry in entries.items()}
+    ranks = {name: rank_of(repo, entry) for name, entry in entries.items()}
     found: list[Variable] = []
     for name in sorted(entries, key=lambda name: (ranks[name], -sizes[name], name)):
-        summary = describe.summary_of(repo, entries[name])
+        summary = summary_of(repo, entries[name])
         missing = describe.not_saved(repo, name, entries[name])
         kind, preview = ("", "not described") if summary is None else (previews.noun(summary), _preview(summary))
         size = 0 if missing is not None and missing.is_whole else sizes[name]

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from agent_kernel.commands import describe
 from agent_kernel.commands.checkout import MoveReport
-from agent_kernel.commands.describe import Block, Json, Line, Lines, Result, by_name, chip_line, live_ranks
+from agent_kernel.commands.describe import Block, Json, Line, Lines, Result, chip_line, live_ranks
 from agent_kernel.commands.scope import Notebook, Parser, Scope, UsageProblem
 from agent_kernel.errors import NotBoundError
 from agent_kernel.repository import Commit, ObjectId, hex_of
 from agent_kernel.session import trust as store_trust
+from agent_kernel.session.history import by_name
 from agent_kernel.session.snapshot import close_names
 from agent_kernel.session.tracking import HideList, IgnoreList, is_pattern
 from agent_kernel.text import clean, list_names, plural, shorten_url, size_text

@@ -20,7 +20,7 @@ from agent_kernel.agents.event_log import EventStore, describe_temporary, steps_
 from agent_kernel.agents.events import Cancelled, Fail
 from agent_kernel.agents.messages import find_stepless_runs
 from agent_kernel.commands import describe
-from agent_kernel.commands.describe import Block, Json, Line, Lines, Opens, Result, Table, by_name, ranks
+from agent_kernel.commands.describe import Block, Json, Line, Lines, Opens, Result, Table
 from agent_kernel.commands.scope import Parser, Scope, UsageProblem
 from agent_kernel.errors import (
     NameNotFoundError,
@@ -30,7 +30,7 @@ from agent_kernel.errors import (
     UnrelatedHistoriesError,
 )
 from agent_kernel.repository import Commit, Head, ObjectId, hex_of, person, short
-from agent_kernel.session.history import changes_between, commit_in_message
+from agent_kernel.session.history import by_name, changes_between, commit_in_message, ranks
 from agent_kernel.session.merge import conflict_of, start
 from agent_kernel.text import clean, clock, list_names, plural
 

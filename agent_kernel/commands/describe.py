@@ -8,17 +8,28 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
-import msgspec
-
 from agent_kernel.errors import StoreError
 from agent_kernel.repository import Change, Commit, Entry, Head, Holder, ObjectId, Unsaved, hex_of
-from agent_kernel.session.history import is_code, label, mask_commit, prompt, size_of, title, without_code
+from agent_kernel.session.history import (
+    MOST_RANKED,
+    Rank,
+    is_code,
+    label,
+    mask_commit,
+    prompt,
+    rank_of,
+    size_of,
+    summary_of,
+    title,
+    unsaved_names,
+    without_code,
+)
 from agent_kernel.text import (
     clean,
     clean_lines,
@@ -51,11 +62,9 @@ __all__ = [
     "Lines",
     "Opens",
     "Piece",
-    "Rank",
     "Result",
     "Style",
     "Table",
-    "by_name",
     "by_size",
     "change_count",
     "change_line",
@@ -76,9 +85,6 @@ __all__ = [
     "entry_outline",
     "exact_time",
     "find_living_holders",
-    "grown",
-    "grown_between",
-    "growth",
     "has_record",
     "holders_among",
     "is_code",
@@ -96,22 +102,17 @@ __all__ = [
     "plain",
     "plural",
     "prompt",
-    "rank_of",
-    "ranks",
-    "ranks_of",
     "record_changes",
     "records_line",
     "shorten_url",
     "size_text",
     "style_of",
-    "summary_of",
     "title",
     "unsaved_blocks",
     "unsaved_groups",
     "unsaved_json",
     "unsaved_line",
     "unsaved_lines",
-    "unsaved_names",
     "width_of",
     "without_code",
 ]
@@ -397,25 +398,6 @@ _NAMES = 6  # that a report spells out
 _SIGNS = {"~": "~", "+": "+", "-": "−"}
 
 
-def summary_of(repo: Repository, entry: Entry) -> previews.Preview | None:
-    """What was noted about the value when it was committed; None where nothing was, or nothing that can be read.
-
-    A size is that of what is stored, before packing, as in the history. (Previews of older stores hold what the value
-    took in memory, as far as its type could tell.)
-    """
-    stored = repo.read_preview(entry)
-    if not stored:
-        return None
-    try:
-        summary = previews.decode(stored)
-    except msgspec.MsgspecError:  # somebody else's store may hold anything
-        return None
-    if not summary.size_bytes:
-        return summary
-    known = summary.kind != "object" or not (entry.alias_group or repo.read_manifest(entry).unsaved)
-    return msgspec.structs.replace(summary, size_bytes=size_of(repo, entry) if known else 0)
-
-
 def entry_line(repo: Repository, entry: Entry | None) -> str:
     """The value in one line: `DataFrame 1,000,000 × 12, 96 MB`."""
     if entry is None:
@@ -540,11 +522,6 @@ def _one_remedy(unsaved: Iterable[Unsaved]) -> str | None:
 
 
 _CELLS: Final = re.compile(r"run (?:cells? |the cells? of )(.+) again to have it back", re.DOTALL)
-
-
-def unsaved_names(unsaved: Iterable[Unsaved]) -> list[str]:
-    """The variables; some that are saved together are told as one."""
-    return list(dict.fromkeys(name for one in unsaved for name in one.name.split(", ")))
 
 
 def holders_among(repo: Repository, tree: ObjectId | None, unsaved: Iterable[Unsaved]) -> frozenset[str]:
@@ -709,90 +686,7 @@ def chip_pieces(
     return found
 
 
-# What the lengths of a value count, by its kind.
-_UNITS: Final = {
-    "container": ("item",),
-    "frame": ("row", "column"),
-    "mapping": ("key",),
-    "series": ("value",),
-}
-
-
-def growth(old: previews.Preview, new: previews.Preview) -> str:
-    """How much longer or wider a value became: `−17 rows`, `+2 columns`; "": neither, or it is another kind of value.
-
-    >>> from agent_kernel.values.previews import Preview
-    >>> growth(Preview("frame", "DataFrame", shape=(40, 2)), Preview("frame", "DataFrame", shape=(23, 3)))
-    '−17 rows, +1 column'
-    """
-    if old.kind != new.kind or -1 in (*old.shape, *new.shape):
-        return ""
-    grown = zip(_UNITS.get(old.kind, ()), old.shape, new.shape, strict=False)
-    return ", ".join(
-        f"{'+' if now > was else '−'}{plural(abs(now - was), unit)}" for unit, was, now in grown if now != was
-    )
-
-
-def grown(repo: Repository, commit: Commit, names: Sequence[str] | None = None) -> dict[str, str]:
-    """How much longer or wider each name became that the commit changed: of these names, or of the largest ones."""
-    if names is None:
-        changed = sorted((change for change in commit.changed if change.how == "~"), key=lambda change: -change.size)
-        names = [change.name for change in changed[:_MOST]]
-    return grown_between(repo, commit.parents[0], commit.tree, names) if names and commit.parents else {}
-
-
-def grown_between(repo: Repository, base: ObjectId | None, after: ObjectId, names: Iterable[str]) -> dict[str, str]:
-    """The same of some names between a commit, None: the empty state, and a tree."""
-    found: dict[str, str] = {}
-    try:
-        trees = repo.tree_at(base), repo.tree(after)
-        for name in names:
-            old, new = (
-                None if entry is None else summary_of(repo, entry) for entry in (tree.get(name) for tree in trees)
-            )
-            if old is not None and new is not None and (growth_text := growth(old, new)):
-                found[name] = growth_text
-    except StoreError:  # what can be said of the others will do
-        pass
-    return found
-
-
-# -- which changes to name first: those of tables, models, single values and figures, then the others. See `previews.interest`
-
-Rank = Callable[[str], int]
-
-_MOST: Final = 64  # names whose kind is looked at, the largest first
-
-
-def by_name(known: Mapping[str, int]) -> Rank:
-    """The rank of a name; of one that is not known the last."""
-    return lambda name: known.get(name, previews.LEAST)
-
-
-def ranks_of(repo: Repository, commit: Commit) -> dict[str, int]:
-    """The ranks of what a commit changed."""
-    return ranks(repo, commit.changed, commit)
-
-
-def ranks(repo: Repository, changes: Sequence[Change], after: Commit) -> dict[str, int]:
-    """The ranks of changed names. What was removed is not among them, and so comes last.
-
-    Nothing is read where there is nothing to sort.
-    """
-    if len(changes) < 2:
-        return {}
-    looked_at = sorted(changes, key=lambda change: -change.size)[:_MOST]
-    tree = repo.tree(after.tree)
-    return {change.name: rank_of(repo, tree.get(change.name)) for change in looked_at if change.how != "-"}
-
-
-def rank_of(repo: Repository, entry: Entry | None) -> int:
-    """The rank of a stored value, by what was noted about it when it was committed."""
-    try:
-        stored = b"" if entry is None else repo.read_preview(entry)
-        return previews.interest(previews.decode(stored)) if stored else previews.LEAST
-    except (StoreError, msgspec.MsgspecError):
-        return previews.LEAST
+# -- the order in which changes are told
 
 
 def most_interesting_first(repo: Repository, found: Sequence[Differing], most: int | None = None) -> list[Differing]:
@@ -810,7 +704,7 @@ def most_interesting_first(repo: Repository, found: Sequence[Differing], most: i
 
 def live_ranks(namespace: Mapping[str, object], names: Iterable[str]) -> dict[str, int]:
     """The ranks of variables that are in memory."""
-    first = [name for name, _ in zip(names, range(_MOST), strict=False)]
+    first = [name for name, _ in zip(names, range(MOST_RANKED), strict=False)]
     return {
         name: previews.interest(previews.make_preview(namespace[name], name)) for name in first if name in namespace
     }

@@ -32,16 +32,12 @@ from agent_kernel.commands.describe import (
     Line,
     Opens,
     Piece,
-    Rank,
     Result,
     Table,
-    by_name,
     chip_pieces,
     cut_pieces,
-    grown,
     paint_all,
     plain,
-    ranks_of,
 )
 from agent_kernel.commands.scope import Parser, Scope, count
 from agent_kernel.errors import DamagedObjectError, RefNotFoundError, StoreError
@@ -50,7 +46,7 @@ from agent_kernel.repository.commits import decode_commit
 from agent_kernel.repository.refs import BRANCHES, EPOCH, HEADS, TAGS
 from agent_kernel.repository.runs import HOLDS
 from agent_kernel.session import Repository
-from agent_kernel.session.history import Kernels, mask_commit, session_of
+from agent_kernel.session.history import Kernels, Rank, by_name, grown, mask_commit, ranks_of, session_of
 from agent_kernel.text import clean, clock, duration, width_of
 
 __all__ = [

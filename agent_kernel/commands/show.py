@@ -32,7 +32,7 @@ from agent_kernel.repository import (
     short,
     split_path,
 )
-from agent_kernel.session.history import changes_between, size_of
+from agent_kernel.session.history import changes_between, size_of, summary_of
 from agent_kernel.session.provenance import (
     Environment,
     NotebookCell,
@@ -199,7 +199,7 @@ def details_of(
         return ()
     if old.is_same_value(new):
         return ("the class was altered in place",)
-    before, after = describe.summary_of(repo, old), describe.summary_of(repo, new)
+    before, after = summary_of(repo, old), summary_of(repo, new)
     if before is None or after is None or before.kind == after.kind == "scalar":
         return ()  # of a scalar the line above has said it all
     texts = {clean(before.text), clean(after.text)}
@@ -732,7 +732,7 @@ def _variable(scope: Scope, found: ObjectId, commit: Commit, name: str) -> Varia
     if entry is None or name.startswith("\0"):
         raise NameNotFoundError(name, f"commit {short(found)}", describe.names_close_to(scope.repo, commit, name))
     last = next(iter(scope.repo.log_of_name(found, name)), (found, commit))
-    summary = describe.summary_of(scope.repo, entry)
+    summary = summary_of(scope.repo, entry)
     missing = describe.not_saved(scope.repo, name, entry)
     return VariableReport(name, found, summary, size_of(scope.repo, entry), last, missing)
 

@@ -255,7 +255,8 @@ class Notices:
             self.say(f"{short(report.commit)} {changed}, {size_text(report.written_bytes)}")
         remaining = 0
         if news:
-            from agent_kernel.commands.describe import holders_among, unsaved_groups, unsaved_line, unsaved_names
+            from agent_kernel.commands.describe import holders_among, unsaved_groups, unsaved_line
+            from agent_kernel.session.history import unsaved_names
 
             groups = unsaved_groups(news)
             tree = None if report.record is None else report.record.tree

@@ -46,6 +46,7 @@ from agent_kernel.errors import (
 from agent_kernel.queries import row_lines
 from agent_kernel.repository import Author, split_path
 from agent_kernel.session import Repository, Versioned
+from agent_kernel.session.history import summary_of
 from agent_kernel.session.tracking import HideList
 
 if TYPE_CHECKING:
@@ -279,7 +280,7 @@ def _live_line(context: ExecutionContext, name: str) -> str:
         return line
     repo = context.session.repo
     entry = repo.tree_at(context.session.head).get(name)
-    summary = describe.summary_of(repo, entry) if entry is not None else None
+    summary = summary_of(repo, entry) if entry is not None else None
     is_of_head = summary is not None and line.partition(",")[0] == summary.type  # else it changed since
     return _describe_stored(repo, name, entry) if is_of_head and describe.not_saved(repo, name, entry) else line
 
@@ -288,7 +289,7 @@ def _describe_stored(repo: Repository, name: str, entry: Entry | None) -> str:
     missing = describe.not_saved(repo, name, entry)
     if missing is None or not missing.is_whole:
         return describe.entry_line_with_unsaved(repo, name, entry)
-    summary = describe.summary_of(repo, entry) if entry is not None else None
+    summary = summary_of(repo, entry) if entry is not None else None
     return (
         f"{summary.type} ({missing.sentence})" if summary is not None else missing.sentence
     )  # its size is a placeholder's

@@ -27,7 +27,6 @@ from agent_kernel.agents.events import (
     TaskStart,
 )
 from agent_kernel.agents.races.comparison import data_of, race_table
-from agent_kernel.commands.describe import by_name, grown_between, ranks
 from agent_kernel.errors import RunNotFoundError, StoreError
 from agent_kernel.queries.changes import summary_of
 from agent_kernel.queries.listing import cells_took, code_line, find_stop, status_of
@@ -49,6 +48,7 @@ from agent_kernel.queries.wording import (
     why,
 )
 from agent_kernel.repository import ObjectId, hex_of
+from agent_kernel.session.history import by_name, grown_between, ranks
 from agent_kernel.text import clean_lines, plural
 from agent_kernel.values import previews
 

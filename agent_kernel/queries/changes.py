@@ -43,6 +43,7 @@ from agent_kernel.queries.wording import (
 )
 from agent_kernel.repository import Commit, Entry, Kind, ObjectId, hex_of, read_outputs, short
 from agent_kernel.repository.commits import decode_commit
+from agent_kernel.session import history
 from agent_kernel.session.history import mask_commit, prompt, size_of
 from agent_kernel.text import MORE, clean_lines, count_noun, shape_text
 from agent_kernel.values import previews
@@ -356,7 +357,7 @@ def _change(repo: Repository, one: Differing) -> Change:
 def summary_of(repo: Repository, entry: Entry | None) -> previews.Preview | None:
     """What was noted about a value; None where nothing was, or where that is damaged: the rest can still be shown."""
     try:
-        return None if entry is None else describe.summary_of(repo, entry)
+        return None if entry is None else history.summary_of(repo, entry)
     except StoreError:
         return None
 

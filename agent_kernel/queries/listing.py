@@ -32,7 +32,6 @@ from agent_kernel.agents.events import (
     TaskStart,
 )
 from agent_kernel.agents.messages import open_action, start_event
-from agent_kernel.commands.describe import by_name, grown, grown_between, growth, ranks, ranks_of
 from agent_kernel.commands.history import NOTHING, Record, Step, Strand, View, assign, reachable_commits
 from agent_kernel.queries.wording import (
     Author,
@@ -69,10 +68,11 @@ from agent_kernel.queries.wording import (
 )
 from agent_kernel.repository import Kind, ObjectId, hex_of, short
 from agent_kernel.repository.commits import decode_commit
-from agent_kernel.session.history import Kernels, about, prompt
+from agent_kernel.session.history import Kernels, about, by_name, grown, grown_between, prompt, ranks, ranks_of
 from agent_kernel.session.provenance import read_notebook
 from agent_kernel.text import plural
 from agent_kernel.values import previews
+from agent_kernel.values.previews import growth
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import Event

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from agent_kernel.commands.describe import rank_of
 from agent_kernel.commands.show import details_of
 from agent_kernel.errors import (
     DamagedObjectError,
@@ -22,7 +21,7 @@ from agent_kernel.queries.reader import Planned, QueryContext
 from agent_kernel.queries.wording import Side, shorten_line, side_of
 from agent_kernel.repository import Change, Entry, Manifest, ObjectId, Tree, short
 from agent_kernel.session import trust
-from agent_kernel.session.history import changes_between
+from agent_kernel.session.history import changes_between, rank_of
 from agent_kernel.session.merge import describe_conflict, start
 from agent_kernel.session.tracking import commits_of_cells, describe_failures, is_of_session, remedy_for
 from agent_kernel.values import previews

@@ -12,18 +12,17 @@ import msgspec
 from blake3 import blake3
 
 from agent_kernel.agents.event_log import short_run
-from agent_kernel.commands.describe import by_name, grown, ranks_of, unsaved_names
 from agent_kernel.queries import FOOTER
 from agent_kernel.repository import Change, Commit, ObjectId, Unsaved, hex_of, short
-from agent_kernel.session.history import is_code, mask_commit, prompt, title
+from agent_kernel.session.history import by_name, grown, is_code, mask_commit, prompt, ranks_of, title, unsaved_names
 from agent_kernel.text import MORE, clean, cut, duration, money, plural, size_text
 from agent_kernel.values import previews
 from agent_kernel.values.previews.model import number_text
 
 if TYPE_CHECKING:
-    from agent_kernel.commands.describe import Rank
     from agent_kernel.queries.reader import QueryContext
     from agent_kernel.session import Repository
+    from agent_kernel.session.history import Rank
 
 __all__ = [
     "PLAIN",

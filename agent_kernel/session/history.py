@@ -28,6 +28,7 @@ from agent_kernel.errors import (
     DamagedObjectError,
     LoadError,
     NewerFormatError,
+    StoreError,
     StoreUnavailableError,
 )
 from agent_kernel.repository import (
@@ -641,6 +642,93 @@ def without_code(commit: Commit) -> Commit:
         error = error_kind(commit) if cell.error else ""
         cell = msgspec.structs.replace(cell, source="", error=error, outputs=None)
     return msgspec.structs.replace(commit, message=describe_kind(commit), cell=cell)
+
+
+# -- what a commit says of its variables: a preview of each, how much longer or wider they became, and which to name first
+
+
+def summary_of(repo: Repository, entry: Entry) -> previews.Preview | None:
+    """What was noted about the value when it was committed; None where nothing was, or nothing that can be read.
+
+    A size is that of what is stored, before packing, as in the history. (Previews of older stores hold what the value
+    took in memory, as far as its type could tell.)
+    """
+    stored = repo.read_preview(entry)
+    if not stored:
+        return None
+    try:
+        summary = previews.decode(stored)
+    except msgspec.MsgspecError:  # somebody else's store may hold anything
+        return None
+    if not summary.size_bytes:
+        return summary
+    known = summary.kind != "object" or not (entry.alias_group or repo.read_manifest(entry).unsaved)
+    return msgspec.structs.replace(summary, size_bytes=size_of(repo, entry) if known else 0)
+
+
+def grown(repo: Repository, commit: Commit, names: Sequence[str] | None = None) -> dict[str, str]:
+    """How much longer or wider each name became that the commit changed: of these names, or of the largest ones."""
+    if names is None:
+        changed = sorted((change for change in commit.changed if change.how == "~"), key=lambda change: -change.size)
+        names = [change.name for change in changed[:MOST_RANKED]]
+    return grown_between(repo, commit.parents[0], commit.tree, names) if names and commit.parents else {}
+
+
+def grown_between(repo: Repository, base: ObjectId | None, after: ObjectId, names: Iterable[str]) -> dict[str, str]:
+    """The same of some names between a commit, None: the empty state, and a tree."""
+    found: dict[str, str] = {}
+    try:
+        trees = repo.tree_at(base), repo.tree(after)
+        for name in names:
+            old, new = (
+                None if entry is None else summary_of(repo, entry) for entry in (tree.get(name) for tree in trees)
+            )
+            if old is not None and new is not None and (grew := previews.growth(old, new)):
+                found[name] = grew
+    except StoreError:  # what can be said of the others will do
+        pass
+    return found
+
+
+def unsaved_names(unsaved: Iterable[Unsaved]) -> list[str]:
+    """The variables; some that are saved together are told as one."""
+    return list(dict.fromkeys(name for one in unsaved for name in one.name.split(", ")))
+
+
+# Which changes to name first: those of tables, models, single values and figures, then the others. See `previews.interest`
+Rank = Callable[[str], int]
+MOST_RANKED: Final = 64  # names whose kind is looked at, the largest first
+
+
+def by_name(known: Mapping[str, int]) -> Rank:
+    """The rank of a name; of one that is not known the last."""
+    return lambda name: known.get(name, previews.LEAST)
+
+
+def ranks_of(repo: Repository, commit: Commit) -> dict[str, int]:
+    """The ranks of what a commit changed."""
+    return ranks(repo, commit.changed, commit)
+
+
+def ranks(repo: Repository, changes: Sequence[Change], after: Commit) -> dict[str, int]:
+    """The ranks of changed names. What was removed is not among them, and so comes last.
+
+    Nothing is read where there is nothing to sort.
+    """
+    if len(changes) < 2:
+        return {}
+    looked_at = sorted(changes, key=lambda change: -change.size)[:MOST_RANKED]
+    tree = repo.tree(after.tree)
+    return {change.name: rank_of(repo, tree.get(change.name)) for change in looked_at if change.how != "-"}
+
+
+def rank_of(repo: Repository, entry: Entry | None) -> int:
+    """The rank of a stored value, by what was noted about it when it was committed."""
+    try:
+        stored = b"" if entry is None else repo.read_preview(entry)
+        return previews.interest(previews.decode(stored)) if stored else previews.LEAST
+    except (StoreError, msgspec.MsgspecError):
+        return previews.LEAST
 
 
 # -- the state of the random generators that each commit keeps: Python's and numpy's global ones, and torch's, where they are loaded

@@ -77,7 +77,7 @@ def test_many_changed_names_are_ordered_without_reading_them_all(nb: Notebook, m
         looked.append(entry)
         return 4
 
-    monkeypatch.setattr("agent_kernel.commands.describe.rank_of", look)
+    monkeypatch.setattr("agent_kernel.session.history.rank_of", look)
     nb.run("for n in range(3000): globals()[f'v{n}'] = [n]")
     (row,) = nb.rows()
     assert len(row["chips"]) == 4

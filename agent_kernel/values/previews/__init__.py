@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from agent_kernel.values.previews.model import count_of_columns as count_of_columns
     from agent_kernel.values.previews.model import decode as decode
     from agent_kernel.values.previews.model import encode as encode
+    from agent_kernel.values.previews.model import growth as growth
     from agent_kernel.values.previews.model import interest as interest
     from agent_kernel.values.previews.model import is_picture as is_picture
     from agent_kernel.values.previews.model import line as line
@@ -56,6 +57,7 @@ __all__ = [
     "count_of_columns",
     "decode",
     "encode",
+    "growth",
     "holds_a_secret",
     "interest",
     "is_picture",
@@ -85,6 +87,7 @@ _HOMES = {
         "count_of_columns",
         "decode",
         "encode",
+        "growth",
         "interest",
         "is_picture",
         "line",

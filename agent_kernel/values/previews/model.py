@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import msgspec
 from msgspec.structs import replace
 
-from agent_kernel.text import MASK, MORE, clean, count_noun, count_text, shape_text, shorten, size_text
+from agent_kernel.text import MASK, MORE, clean, count_noun, count_text, plural, shape_text, shorten, size_text
 from agent_kernel.values.introspection import (
     ExactTypes,
     bases_of,
@@ -350,6 +350,29 @@ def count_changes(old: Preview, new: Preview) -> Iterator[str]:
     for name, counts in new.counts.items():
         if old.counts.get(name, counts) != counts:
             yield f"{name}: {old.counts[name]} → {counts}"
+
+
+# What the lengths of a value count, by its kind.
+_UNITS: Final = {
+    "container": ("item",),
+    "frame": ("row", "column"),
+    "mapping": ("key",),
+    "series": ("value",),
+}
+
+
+def growth(old: Preview, new: Preview) -> str:
+    """How much longer or wider a value became: `−17 rows`, `+2 columns`; "": neither, or it is another kind of value.
+
+    >>> growth(Preview("frame", "DataFrame", shape=(40, 2)), Preview("frame", "DataFrame", shape=(23, 3)))
+    '−17 rows, +1 column'
+    """
+    if old.kind != new.kind or -1 in (*old.shape, *new.shape):
+        return ""
+    grown = zip(_UNITS.get(old.kind, ()), old.shape, new.shape, strict=False)
+    return ", ".join(
+        f"{'+' if now > was else '−'}{plural(abs(now - was), unit)}" for unit, was, now in grown if now != was
+    )
 
 
 def _among_the_first(how: str, names: list[str], side: Preview, other: Preview) -> Iterator[str]:
