@@ -47,7 +47,7 @@ from agent_kernel.values import previews
 if TYPE_CHECKING:
     from agent_kernel.repository import Author, Change, Commit
     from agent_kernel.session import Repository, Session
-    from agent_kernel.session.operations import Operation, Report
+    from agent_kernel.session.committing import Operation, Report
 
 __all__ = [
     "CHANGES",

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.arguments import Inputs
     from agent_kernel.repository import Author, Change, Entry, ObjectId, Outputs, Unsaved
     from agent_kernel.session import Session
-    from agent_kernel.session.operations import Report
+    from agent_kernel.session.committing import Report
     from agent_kernel.storage import Store
 
 __all__ = [

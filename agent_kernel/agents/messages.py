@@ -33,7 +33,7 @@ from agent_kernel.agents.events import (
 )
 from agent_kernel.agents.models import CAME, AssistantMessage, Message, ToolResult, UserMessage
 from agent_kernel.repository import hex_of
-from agent_kernel.session.operations import line_to
+from agent_kernel.session.history import line_to
 from agent_kernel.values import previews
 from agent_kernel.values.previews import Column, Preview
 from agent_kernel.values.previews.redaction import is_secret_under, mask_code

@@ -34,7 +34,7 @@ from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Author, ObjectId
-    from agent_kernel.session.operations import Report
+    from agent_kernel.session.committing import Report
     from agent_kernel.session.snapshot import Repository
 
 __all__ = ["MOST_OUTPUT", "Namespace", "NamespaceExecutor", "Ran", "how_changed"]

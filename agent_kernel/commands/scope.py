@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from agent_kernel.agents.races.race import Race
     from agent_kernel.session import Repository, Session
-    from agent_kernel.session.operations import Report
+    from agent_kernel.session.committing import Report
 
 __all__ = [
     "COMMANDS",

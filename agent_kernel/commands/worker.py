@@ -28,8 +28,8 @@ from agent_kernel.commands.places import find_store
 from agent_kernel.commands.scope import Parser
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.repository import Commit, ObjectId, Unsaved, hex_of
+from agent_kernel.session.committing import Report
 from agent_kernel.session.history import title
-from agent_kernel.session.operations import Report
 
 __all__ = ["parser", "worker"]
 

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from agent_kernel.magics.binding import OutputRecorder
     from agent_kernel.magics.extension import LiveNotebook
     from agent_kernel.magics.shell import Shell
-    from agent_kernel.session.operations import Report
+    from agent_kernel.session.committing import Report
 
 __all__ = [
     "QUESTION",

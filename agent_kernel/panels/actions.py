@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from agent_kernel.panels import Notebook
     from agent_kernel.panels.server import Answer, PanelContext, Reply
     from agent_kernel.session import Report, Repository, Session
-    from agent_kernel.session.operations import Operation
+    from agent_kernel.session.committing import Operation
 
 __all__ = [
     "ACTS",

@@ -10,8 +10,8 @@ from agent_kernel.lazy_imports import import_lazily
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Author
-    from agent_kernel.session.operations import Report as Report
-    from agent_kernel.session.operations import Status as Status
+    from agent_kernel.session.committing import Report as Report
+    from agent_kernel.session.committing import Status as Status
     from agent_kernel.session.session import Session as Session
     from agent_kernel.session.snapshot import Repository as Repository
     from agent_kernel.session.snapshot import Snapshot as Snapshot
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Live", "Report", "Repository", "Session", "Snapshot", "Status", "Versioned", "bind", "open"]
 
 _HOMES = {
-    "operations": (
+    "committing": (
         "Report",
         "Status",
     ),

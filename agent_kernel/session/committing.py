@@ -1,4 +1,4 @@
-"""Turn what cells do to a namespace into commits on a branch.
+"""Turn what cells do to a namespace into commits on a branch, and keep what each did for undo and redo.
 
 Order is what makes it safe. A commit is staged from the live values, published in one swap, and only then taken as the
 state to compare with; a failed publish leaves everything to the next commit.
@@ -24,6 +24,7 @@ from agent_kernel.errors import (
     AgentKernelError,
     BranchMovedError,
     DamagedObjectError,
+    NothingToUndoError,
     SessionClosedError,
     StoreError,
     StoreUnavailableError,
@@ -41,6 +42,7 @@ from agent_kernel.repository import (
     Kind,
     ObjectId,
     Tree,
+    Unsaved,
     Writer,
     person,
     short,
@@ -48,27 +50,18 @@ from agent_kernel.repository import (
 from agent_kernel.session import history, trust
 from agent_kernel.session.dependencies import leave_figures
 from agent_kernel.session.history import (
+    NOTHING,
     Draft,
     LooseRecorder,
     Recorder,
+    compare_not_loaded,
     describe_error,
     escape_surrogates,
     only_commands,
     sort_changes,
-    within_cell,
-)
-from agent_kernel.session.operations import (
-    ALL_LOADED,
-    NOTHING,
-    NotLoaded,
-    Operation,
-    Operations,
-    Position,
-    Report,
-    Status,
-    compare_not_loaded,
     tree_edits,
     variables,
+    within_cell,
 )
 from agent_kernel.session.snapshot import Repository
 from agent_kernel.session.tracking import IgnoreList
@@ -85,7 +78,200 @@ if TYPE_CHECKING:
     from agent_kernel.session.tracking import Living
 
 
-# -- where a session stands: its namespace, its branch and HEAD, and what the branch holds that memory does not
+# -- where a session stood and what it did, so that `undo` and `redo` can go back and forth; with it goes the conversation
+#
+# An operation is where the session was before and after it: at a commit, and with variables that the branch holds and memory
+# does not, as after a restart. Reversing one is itself recorded where it happens, so these lists are put back as they were and
+# shifted by one.
+
+
+class NotLoaded:
+    """What a branch held and memory did not, at one moment of a session.
+
+    A session remembers one of these at each commit. So one keeps only how it differs from the one before it, and equal
+    ones are the same object.
+    """
+
+    __slots__ = ("_added", "_before", "_removed")
+
+    def __init__(
+        self, names: frozenset[str] = NOTHING, before: NotLoaded | None = None, removed: frozenset[str] = NOTHING
+    ) -> None:
+        self._before, self._added, self._removed = before, names, removed
+
+    def names(self) -> frozenset[str]:
+        """The names that are not loaded."""
+        moments: list[NotLoaded] = []
+        moment: NotLoaded | None = self
+        while moment is not None:
+            moments.append(moment)
+            moment = moment._before
+        found: set[str] = set()
+        for moment in reversed(moments):
+            found -= moment._removed
+            found |= moment._added
+        return frozenset(found)
+
+    def then(self, names: frozenset[str], was: frozenset[str] | None = None) -> NotLoaded:
+        """The moment after this one, with these names. `was`: what `names` gives now, if that is known."""
+        was = self.names() if was is None else was
+        if names is was or names == was:
+            return self
+        added, removed = names - was, was - names
+        return NotLoaded(added, self, removed) if len(added) + len(removed) < len(names) else NotLoaded(names)
+
+
+ALL_LOADED = NotLoaded()
+
+
+class Position(msgspec.Struct, frozen=True, gc=False):
+    """Where a session was: on a branch (or none) at a commit (or before the first), and what was not in memory there."""
+
+    branch: str | None
+    commit: ObjectId | None
+    absent: NotLoaded = ALL_LOADED
+
+    @property
+    def not_in_memory(self) -> frozenset[str]:
+        """What was not in memory there."""
+        return self.absent.names()
+
+
+class Operation(msgspec.Struct, frozen=True, gc=False):
+    """One thing that undo can reverse.
+
+    Attributes:
+        moved: HEAD went elsewhere, and no content was made.
+        run: an agent's, as a whole.
+        took: what agents had made elsewhere and was taken on: candidates, previews.
+        by: whose work it is; None: of several, or nobody knows.
+        chat: it took the conversation back and nothing else, so redo reverses it too.
+    """
+
+    before: Position
+    after: Position
+    moved: bool = False
+    run: str = ""
+    took: tuple[str, ...] = ()
+    by: Author | None = None
+    chat: bool = False
+
+
+class Operations(msgspec.Struct):
+    """The operations of one session: what undo reverses next, and what redo does again next."""
+
+    done: list[Operation] = msgspec.field(default_factory=list[Operation])
+    undone: list[Operation] = msgspec.field(default_factory=list[Operation])
+    ended: str = ""  # what ended the chance to redo, if anything did
+    begun: str = ""  # what happened before the first of these that undo cannot go behind, if anything did
+
+    def add(self, operation: Operation, what: str) -> None:
+        """Something was done; `what` says it in the past tense, for whoever wants to redo after it."""
+        self.done.append(operation)
+        if self.undone:
+            self.ended = f"{what} since the last undo"
+            self.undone = []
+
+    def prolong(self, before: Position, after: Position) -> None:
+        """What was done last ends here by now: what was stored since changed no variable, and is nothing to undo by itself."""
+        if self.done and self.done[-1].after == before:
+            self.done[-1] = msgspec.structs.replace(self.done[-1], after=after)
+
+    def last(self, verb: str) -> Operation:
+        """What the verb is about.
+
+        Raises:
+            NothingToUndoError: there is nothing left.
+        """
+        found = self.done if verb == "undo" or self.brings_chat_back else self.undone
+        if not found:
+            raise NothingToUndoError(verb, (self.ended or self.begun) if verb == "redo" else self.begun)
+        return found[-1]
+
+    @property
+    def brings_chat_back(self) -> bool:
+        """Whether redo is about a conversation that was taken back last."""
+        return not self.undone and bool(self.done) and self.done[-1].chat
+
+    def shift(self, verb: str) -> Operations:
+        """Return the same after the verb was done."""
+        if verb == "redo" and self.brings_chat_back:
+            return Operations(self.done[:-1], ended=self.ended, begun=self.begun)
+        if verb == "undo":
+            return Operations(self.done[:-1], [*self.undone, self.done[-1]], begun=self.begun)
+        return Operations([*self.done, self.undone[-1]], self.undone[:-1], begun=self.begun)
+
+    def rename_branch(self, old: str, new: str) -> Operations:
+        """Return the same where a branch has another name."""
+
+        def at(position: Position) -> Position:
+            return msgspec.structs.replace(position, branch=new) if position.branch == old else position
+
+        def of(operations: list[Operation]) -> list[Operation]:
+            return [msgspec.structs.replace(one, before=at(one.before), after=at(one.after)) for one in operations]
+
+        return Operations(of(self.done), of(self.undone), self.ended, self.begun)
+
+
+# -- what a session answers: what it did, and where it stands
+
+_NAMES = 6  # that a report spells out
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What one operation did. `commit` is None where nothing had to be recorded.
+
+    `records` names the first of the records that changed, as the log does: `~Note:a`. `more_records` counts the others.
+    """
+
+    commit: ObjectId | None
+    record: Commit | None
+    branch: str | None
+    changed: tuple[Change, ...] = ()
+    unsaved: tuple[Unsaved, ...] = ()
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+    written_bytes: int = 0
+    records: tuple[str, ...] = ()
+    more_records: int = 0
+
+    def __repr__(self) -> str:
+        """`<Report 3f2a91c4 on main: ~df, +model, ~Note:a>`"""
+        at = "no commit" if self.commit is None else short(self.commit)
+        names = [f"{change.how}{change.name}" for change in self.changed] + list(self.records)
+        changed = ", ".join(names[:_NAMES]) or "no change"
+        rest = len(names[_NAMES:]) + self.more_records
+        more = f" and {rest} more" if rest else ""
+        return f"<Report {at} on {self.branch or 'no branch'}: {changed}{more}>"
+
+
+class Status(msgspec.Struct, frozen=True):
+    """Where a session stands. `changed` counts bindings only; `unverified` names what may have changed in place.
+
+    `carried`: variables of before a restart that the branch holds and memory does not.
+    """
+
+    branch: str | None
+    head: ObjectId | None
+    detached: bool
+    restart_pending: bool
+    names: int
+    unverified: tuple[str, ...]
+    changed: tuple[Change, ...]
+    lost: tuple[Unsaved, ...]
+    ignored: tuple[str, ...]
+    store_url: str
+    store_bytes: int
+    carried: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """`<Status on main at 3f2a91c4: 12 bound, 2 not committed>`"""
+        at = "no commit yet" if self.head is None else short(self.head)
+        where = f"on {self.branch or 'no branch'} at {at}"
+        return f"<Status {where}: {self.names:,} bound, {len(self.changed):,} not committed>"
+
+
+# -- a session: its namespace, its branch and HEAD, and what the branch holds that memory does not
 #
 # Nothing here writes a commit. HEAD is looked up again where something else in this process rewrote the history.
 

@@ -1,8 +1,8 @@
 """Turn what was staged into a commit, say in a few words what one is, move the branch, and fork it for a second writer.
 
 Messages that a session writes by itself speak of other commits in the words that interfaces use, so the words are made here
-and not at the interfaces: `3f2a91c4 [7] convert to euros`. What looks like a secret is masked first. A commit also keeps the
-state of the random generators, which no variable holds.
+and not at the interfaces: `3f2a91c4 [7] convert to euros`. What looks like a secret is masked first. A commit also keeps what
+no variable holds: the notebook's page, the packages that were installed, and the state of the random generators.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from ctypes import string_at
+from itertools import islice, takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -49,9 +50,10 @@ from agent_kernel.repository import (
     Tree,
     Unsaved,
     Writer,
+    hex_of,
     short,
 )
-from agent_kernel.repository.commits import DEEPEST, address
+from agent_kernel.repository.commits import ALGORITHM, DEEPEST, address, encode
 from agent_kernel.repository.refs import Beside, beside_key
 from agent_kernel.storage import Store, SupportsSize
 from agent_kernel.text import clean, shorten
@@ -62,7 +64,7 @@ if TYPE_CHECKING:
     from agent_kernel.records.lines import Pending
     from agent_kernel.repository import Outputs
     from agent_kernel.repository.commits import Recent
-    from agent_kernel.session.provenance import EnvironmentWatch, Forgotten, NotebookSnapshot, NotebookWatch
+    from agent_kernel.session.provenance import Forgotten, NotebookCell, NotebookSnapshot
 
 
 class Draft(msgspec.Struct):
@@ -96,12 +98,12 @@ class Recorder:
     def __init__(self, repo: Repository, session_id: str) -> None:
         self.repo = repo
         self.session_id = session_id
-        self._environment: EnvironmentWatch | None = None
+        self._environment = EnvironmentWatch()
         self._stored_environment: tuple[ObjectId | None, bytes] = None, b""
         self._random: tuple[ObjectId, bytes] | None = None  # the last state of generators, and its bytes
         self._path: tuple[list[str], str] = [], ""
         self._folders: tuple[str, ...] = ()
-        self._page: NotebookWatch | None = None
+        self._page = NotebookWatch()
         self.pending: Pending | None = None  # records that the next commit changes
         self._forgotten: Forgotten | None = None
         self.notebook: Path | None = None  # the file, if there is one
@@ -211,13 +213,7 @@ class Recorder:
         self._random = writer.add(Kind.SMALL, payload, base=base, most_depth=DEEPEST, id=known), payload
         return self._random[0]
 
-    # What only commits need loads with the first one.
-
     def _environment_id(self, writer: Writer) -> ObjectId:
-        if self._environment is None:
-            from agent_kernel.session.provenance import EnvironmentWatch
-
-            self._environment = EnvironmentWatch()
         payload = self._environment.payload()
         known, before = self._stored_environment
         self._stored_environment = writer.add(Kind.SMALL, payload, id=known if payload is before else None), payload
@@ -234,10 +230,6 @@ class Recorder:
     def _document(self, writer: Writer, head: Head) -> Document | None:
         if self.notebook is None and self.open_document is None:
             return None
-        if self._page is None:
-            from agent_kernel.session.provenance import NotebookWatch
-
-            self._page = NotebookWatch()
         page = self._page.snapshot(self.notebook, self.open_document, self._forgotten)
         before = None if head.commit is None else self.repo.commit_at(head.commit).document
         return None if page is None else self._page.store(writer, page, before)
@@ -249,6 +241,106 @@ class Recorder:
         from agent_kernel.repository import store_outputs
 
         return msgspec.structs.replace(cell, outputs=store_outputs(writer, draft.outputs))
+
+
+# What says whether the page or the packages are others than at the last commit. They are read by `provenance`, which
+# loads with the first commit.
+
+
+class EnvironmentWatch:
+    """The environment now, worked out anew only where something was installed or removed."""
+
+    def __init__(self) -> None:
+        self._path: list[str] = []
+        self._folders: list[str] = []
+        self._changed: list[int | None] = []
+        self._payload = b""
+
+    def payload(self) -> bytes:
+        """The encoded environment."""
+        if self._path != sys.path:
+            from agent_kernel.session.provenance import installed_in
+
+            self._path = list(sys.path)
+            self._folders, self._changed = installed_in(self._path), []
+        changed = [found and found.st_mtime_ns for found in map(_stat, self._folders)]
+        if changed != self._changed or not self._payload:
+            from agent_kernel.session.provenance import read_environment
+
+            self._changed = changed
+            self._payload = encode(read_environment(self._folders))
+        return self._payload
+
+
+class NotebookWatch:
+    """The page now, read anew only after it was saved."""
+
+    def __init__(self) -> None:
+        self._seen: tuple[object, ...] = ()
+        self._snapshot: NotebookSnapshot | None = None
+        self._stored: NotebookSnapshot | None = None
+        self._document: Document | None = None
+        self._chunks: dict[NotebookCell, tuple[ObjectId, int]] = {}
+        self._epoch: bytes | None = None  # of garbage collection, when the page was stored
+
+    def snapshot(
+        self, path: Path | None, open_document: NotebookSnapshot | None = None, forgotten: Forgotten | None = None
+    ) -> NotebookSnapshot | None:
+        """The page; None where nobody told of the page, and the file is not there or cannot be read.
+
+        Args:
+            open_document: what a front end said last.
+            forgotten: what no page may say.
+        """
+        found = _stat(path)
+        if open_document is not None and (found is None or found.st_mtime_ns <= open_document.saved_ns):
+            if self._seen != (open_document, forgotten):
+                self._seen = (open_document, forgotten)
+                self._take(open_document if forgotten is None else forgotten.of_page(open_document))
+            return self._snapshot
+        if path is None or found is None:
+            return None
+        seen = (path, found.st_mtime_ns, found.st_size, forgotten)
+        if seen != self._seen:
+            self._seen = seen
+            from agent_kernel.session.provenance import read_page
+
+            self._take(read_page(path, found, forgotten))
+        return self._snapshot
+
+    def store(self, writer: Writer, page: NotebookSnapshot, before: Document | None) -> Document:
+        """Store the cells that are new.
+
+        Args:
+            before: the document of the parent. If it is the one that was stored last, its cells are in the store.
+        """
+        is_kept = before is not None and before == self._document and writer.epoch == self._epoch
+        if is_kept and page is self._stored and before is not None:
+            return before
+        from agent_kernel.session.provenance import document_of, store_cell
+
+        known = self._chunks if is_kept else {}
+        self._chunks = {}
+        for cell in page.cells:
+            if cell not in self._chunks:
+                self._chunks[cell] = known.get(cell) or store_cell(writer, cell)
+        empty = Document(page.name, page.saved_ns, page.language)
+        self._document = document_of(writer, empty, [self._chunks[cell] for cell in page.cells])
+        self._stored, self._epoch = page, writer.epoch
+        return self._document
+
+    def _take(self, read: NotebookSnapshot | None) -> None:
+        before = self._snapshot
+        # Saved again with the same cells (new outputs, mostly): the snapshot stays the one that it was.
+        if read is None or before is None or (read.name, read.cells) != (before.name, before.cells):
+            self._snapshot = read
+
+
+def _stat(path: Path | str | None) -> os.stat_result | None:
+    try:
+        return None if path is None else os.stat(path)  # noqa: PTH116 - half of Path.stat, and every commit waits for it
+    except (OSError, ValueError):
+        return None
 
 
 class LooseRecorder(Recorder):
@@ -383,6 +475,146 @@ def sort_changes(changes: Iterable[Change]) -> tuple[Change, ...]:
     return tuple(sorted(changes, key=lambda change: change.name))
 
 
+# -- names that the branch holds and memory does not: what a restarted kernel has not brought back
+#
+# Every commit keeps the entries of such names as they are, until the person binds the name anew, loads it, or leaves it
+# behind. What else of a tree changes with one of them: names that shared a value with it, and notebook classes that only
+# it needed.
+
+ClassGroups: TypeAlias = "dict[tuple[str, ObjectId | None], list[str]]"
+NOTHING: frozenset[str] = frozenset()
+
+
+def variables(names: Iterable[str]) -> list[str]:
+    """Those of the names that a person would list."""
+    return sorted(name for name in names if not name.startswith("\0"))
+
+
+def tree_edits(
+    repo: Repository,
+    tree: Tree,
+    not_loaded: frozenset[str],
+    staged: Mapping[str, Entry | None],
+    ignored: Iterable[str],
+) -> tuple[dict[str, Entry | None], frozenset[str]]:
+    """What to edit in a tree that also holds what is not in memory, and which names that is from then on."""
+    entries: dict[str, Entry | None] = dict(staged)
+    dropped = [name for name, entry in entries.items() if entry is None and name.startswith(CLASS_PREFIX)]
+    needed = find_needed_classes(repo, tree, not_loaded - staged.keys()).intersection(dropped) if dropped else NOTHING
+    for name in needed:  # nothing in memory needs this class, but what is not loaded does
+        del entries[name]
+    entries |= dict.fromkeys(ignored)
+    entries |= further_edits(repo, tree, not_loaded, entries)
+    replaced = {name for name, entry in entries.items() if entry is None} | staged.keys()
+    if not_loaded.isdisjoint(replaced) and not_loaded.issuperset(needed):
+        return entries, not_loaded  # the same object: nothing has to find out again that it is equal
+    return entries, (not_loaded - replaced) | needed
+
+
+def compare_not_loaded(
+    tree: Tree, not_loaded: frozenset[str], entries: Mapping[str, Entry | None], changes: Mapping[str, Change]
+) -> tuple[Change, ...]:
+    """The changes, with names that were not loaded compared with what the branch holds of them."""
+    found = dict(changes)
+    for name in not_loaded.intersection(entries):
+        entry, before = entries[name], tree.get(name)
+        if name not in found and entry is None and not name.startswith("\0"):
+            found[name] = Change(name, "-", 0)
+        elif name in found and before is not None:
+            change = found.pop(name)
+            if not before.is_same_value(entry):
+                found[name] = Change(name, "~", change.size)
+    return sort_changes(found.values())
+
+
+def further_edits(
+    repo: Repository, tree: Tree, not_loaded: frozenset[str], replaced: Collection[str]
+) -> dict[str, Entry | None]:
+    """What else to edit in the tree when `replaced` names are set or removed: nothing unless one of them was not loaded."""
+    removed = not_loaded.intersection(replaced)
+    if not removed:
+        return {}
+    rest = not_loaded - removed
+    edits: dict[str, Entry | None] = dict(_regroup(tree, removed, rest))
+    classes = find_needed_classes(repo, tree, removed) & rest
+    if classes:
+        edits |= dict.fromkeys(classes - find_needed_classes(repo, tree, rest))
+    return edits
+
+
+def _regroup(tree: Tree, removed: Iterable[str], rest: Iterable[str]) -> dict[str, Entry]:
+    """Entries of what shared a value with a name that is gone.
+
+    An alias group is named after one of its own members: a name that comes to mean something else cannot be taken for one of them.
+    """
+    entries = (tree.get(name) for name in removed)
+    torn = {(entry.alias_group, entry.manifest) for entry in entries if entry is not None and entry.alias_group}
+    if not torn:
+        return {}
+    groups: dict[object, dict[str, Entry]] = {}
+    for name in rest:
+        entry = tree.get(name)
+        if entry is not None and (entry.alias_group, entry.manifest) in torn:
+            groups.setdefault((entry.alias_group, entry.manifest), {})[name] = entry
+    return {
+        name: msgspec.structs.replace(entry, alias_group=min(members) if len(members) > 1 else "")
+        for members in groups.values()
+        for name, entry in members.items()
+    }
+
+
+def class_groups(tree: Tree) -> ClassGroups:
+    """The class entries of each value that several names share: all are read."""
+    grouped: ClassGroups = {}
+    for name, of_class in tree.items(CLASS_PREFIX):
+        if of_class.alias_group:
+            grouped.setdefault((of_class.alias_group, of_class.manifest), []).append(name)
+    return grouped
+
+
+def find_needed_classes(
+    repo: Repository, tree: Tree, names: Iterable[str], grouped: ClassGroups | None = None
+) -> set[str]:
+    """Find the class entries that loading these variables takes; all there are where it cannot be told.
+
+    Args:
+        grouped: the `class_groups` of the tree, for who asks of many names one by one.
+    """
+    if grouped is None:
+        grouped = class_groups(tree)
+    needed: set[str] = set()
+    todo = [name for name in names if not name.startswith(CLASS_PREFIX)]
+    while todo:
+        entry = tree.get(todo.pop())
+        if entry is not None:
+            partners = grouped.get((entry.alias_group, entry.manifest), []) if entry.alias_group else []
+            try:
+                classes = repo.read_manifest(entry).classes
+            except (DamagedObjectError, NewerFormatError):
+                return {name for name, _ in tree.items(CLASS_PREFIX)}
+            found = {*classes, *partners} - needed
+            needed |= found
+            todo += found
+    return needed
+
+
+def live_changes(
+    repo: Repository, old: Tree, new: Tree, before: Collection[str], after: Collection[str]
+) -> tuple[Change, ...]:
+    """What a move changes among the live variables, given what is not loaded before and after it."""
+    changed = {change.name for change in changes_between(repo, old, new)}
+    found: list[Change] = []
+    for name in sorted(changed.union(variables(set(before).symmetric_difference(after)))):
+        entry = new.get(name)
+        was_live = name not in before and name in old
+        if entry is None or name in after:
+            if was_live:
+                found.append(Change(name, "-", 0))
+        elif not was_live or name in changed:
+            found.append(Change(name, "~" if was_live else "+", size_of(repo, entry)))
+    return tuple(found)
+
+
 # -- say when a store has become large: at 10 GB, at a fifth of the free disk, and at each doubling after that
 
 FIRST_BYTES = 10_000_000_000
@@ -501,6 +733,64 @@ def free_name(repo: Repository, base: str) -> str:
     while f"{base}-{number}" in known or repo.lease_of(f"{base}-{number}") is not None:
         number += 1
     return f"{base}-{number}"
+
+
+# -- where the conversation with agents stands: the line of commits whose steps they remember, and what it can go back to
+#
+# The line to a commit is the line to its first parent and the commit's own step; where a commit went back to an older one,
+# the line to that; where it names another one for the conversation alone (`chat`), the line to that.
+
+_GOES_BACK: Final = frozenset({"undo", "redo", "rollback"})
+_FAR: Final = 10_000  # commits that are looked at
+
+
+class RememberedRun(NamedTuple):
+    """A run that agents remember, and the commit before it: None: there was none."""
+
+    run: str
+    before: ObjectId | None
+
+
+def line_to(repo: Repository, head: ObjectId | None, since_ns: int = 0) -> Iterator[tuple[str, Commit | None, bool]]:
+    """The commits on the line, newest first, in hex digits, and whether their own steps count; at last "" before the first.
+
+    Where a commit is gone that the line would go on with, nothing more is known, and the line ends.
+    """
+    at = head
+    while at is not None and at != NO_CHAT:
+        try:
+            commit = repo.commit_at(at)
+        except DamagedObjectError:
+            return
+        if commit.time_ns < since_ns:
+            return
+        goes_back = commit.restores if commit.kind in _GOES_BACK else None
+        target = goes_back if commit.chat is None else commit.chat
+        yield hex_of(at), commit, target is None
+        at = next(iter(commit.parents), None) if target is None else target
+    if at is None:
+        yield "", None, False
+
+
+def last_remembered_run(
+    repo: Repository, head: ObjectId | None, begun: Mapping[str, str], until: ObjectId | None = None
+) -> RememberedRun | None:
+    """The last run of those that are remembered at a commit; None: none is.
+
+    Args:
+        begun: runs without any step, by the commit, in hex digits, at which they were begun.
+        until: what lies behind this commit, and its own step, is not remembered.
+    """
+    last = None if until is None else hex_of(until)
+    line = list(islice(line_to(repo, head), _FAR))
+    known = takewhile(lambda one: one[0] != last, line)
+    runs = [(commit.run if commit is not None and is_own else "") or begun.get(at, "") for at, commit, is_own in known]
+    run = next(filter(None, runs), "")
+    if not run:
+        return None
+    behind = len(runs) - runs[::-1].index(run)  # the run may have gone on after other work
+    before = line[behind][0] if behind < len(line) else ""
+    return RememberedRun(run, ObjectId(bytes.fromhex(before) + ALGORITHM) if before else None)
 
 
 # -- a commit in a few words, for people: `3f2a91c4 [7] convert to euros`

@@ -35,8 +35,7 @@ from agent_kernel.repository import (
     short,
 )
 from agent_kernel.session import trust
-from agent_kernel.session.history import error_line
-from agent_kernel.session.operations import class_groups, find_needed_classes
+from agent_kernel.session.history import class_groups, error_line, find_needed_classes
 from agent_kernel.session.provenance import import_folders, version_now
 from agent_kernel.session.serialization import Compared, Components, address_in, compare, own_of, roots_of
 from agent_kernel.session.staging import address_of, describe_unsaved, is_source, make_group

@@ -33,19 +33,20 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Environment",
-    "EnvironmentWatch",
     "Forgotten",
     "NotebookCell",
     "NotebookSnapshot",
-    "NotebookWatch",
     "decode_cell",
     "decode_environment",
     "document_of",
     "find_version",
     "import_folders",
+    "installed_in",
     "list_distributions",
     "page_of",
+    "read_environment",
     "read_notebook",
+    "read_page",
     "store_cell",
     "version_now",
 ]
@@ -108,67 +109,6 @@ def read_notebook(objects: Objects, commit: Commit) -> NotebookSnapshot | None:
     return NotebookSnapshot(document.name, document.saved_ns, cells, document.language)
 
 
-class NotebookWatch:
-    """The page now, read anew only after it was saved."""
-
-    def __init__(self) -> None:
-        self._seen: tuple[object, ...] = ()
-        self._snapshot: NotebookSnapshot | None = None
-        self._stored: NotebookSnapshot | None = None
-        self._document: Document | None = None
-        self._chunks: dict[NotebookCell, tuple[ObjectId, int]] = {}
-        self._epoch: bytes | None = None  # of garbage collection, when the page was stored
-
-    def snapshot(
-        self, path: Path | None, open_document: NotebookSnapshot | None = None, forgotten: Forgotten | None = None
-    ) -> NotebookSnapshot | None:
-        """The page; None where nobody told of the page, and the file is not there or cannot be read.
-
-        Args:
-            told: what a front end said last.
-            forgotten: what no page may say.
-        """
-        found = _stat(path)
-        if open_document is not None and (found is None or found.st_mtime_ns <= open_document.saved_ns):
-            if self._seen != (open_document, forgotten):
-                self._seen = (open_document, forgotten)
-                self._take(_without(open_document, forgotten))
-            return self._snapshot
-        if path is None or found is None:
-            return None
-        seen = (path, found.st_mtime_ns, found.st_size, forgotten)
-        if seen != self._seen:
-            self._seen = seen
-            read = _read(path, found.st_mtime_ns) if found.st_size <= _LARGEST else None
-            self._take(None if read is None else _without(read, forgotten))
-        return self._snapshot
-
-    def store(self, writer: Writer, page: NotebookSnapshot, before: Document | None) -> Document:
-        """Store the cells that are new.
-
-        Args:
-            before: the document of the parent. If it is the one that was stored last, its cells are in the store.
-        """
-        is_kept = before is not None and before == self._document and writer.epoch == self._epoch
-        if is_kept and page is self._stored and before is not None:
-            return before
-        known = self._chunks if is_kept else {}
-        self._chunks = {}
-        for cell in page.cells:
-            if cell not in self._chunks:
-                self._chunks[cell] = known.get(cell) or store_cell(writer, cell)
-        empty = Document(page.name, page.saved_ns, page.language)
-        self._document = document_of(writer, empty, [self._chunks[cell] for cell in page.cells])
-        self._stored, self._epoch = page, writer.epoch
-        return self._document
-
-    def _take(self, read: NotebookSnapshot | None) -> None:
-        before = self._snapshot
-        # Saved again with the same cells (new outputs, mostly): the snapshot stays the one that it was.
-        if read is None or before is None or (read.name, read.cells) != (before.name, before.cells):
-            self._snapshot = read
-
-
 def store_cell(writer: Writer, cell: NotebookCell) -> tuple[ObjectId, int]:
     """Store one cell of a page; returns its id, and how many bytes it has."""
     payload = encode(cell)
@@ -191,17 +131,6 @@ def decode_page(payload: bytes) -> NotebookSnapshot:
     return _SNAPSHOT.decode(payload)
 
 
-def _without(page: NotebookSnapshot, forgotten: Forgotten | None) -> NotebookSnapshot:
-    return page if forgotten is None else msgspec.structs.replace(page, cells=forgotten.page(page.cells))
-
-
-def _stat(path: Path | None) -> os.stat_result | None:
-    try:
-        return None if path is None else os.stat(path)  # noqa: PTH116 - half of Path.stat, and every commit waits for it
-    except (OSError, ValueError):
-        return None
-
-
 def page_of(name: str, language: str, cells: Iterable[NotebookCell]) -> NotebookSnapshot:
     """The page as a front end tells it now.
 
@@ -214,7 +143,14 @@ def page_of(name: str, language: str, cells: Iterable[NotebookCell]) -> Notebook
     return page
 
 
-def _read(path: Path, saved_ns: int) -> NotebookSnapshot | None:
+def read_page(path: Path, found: os.stat_result, forgotten: Forgotten | None) -> NotebookSnapshot | None:
+    """The page that lies there; None where it is too large, or no notebook that can be read.
+
+    Args:
+        forgotten: what no page may say.
+    """
+    if found.st_size > _LARGEST:
+        return None
     try:
         file = msgspec.json.decode(path.read_bytes(), type=_File)
     except (OSError, msgspec.MsgspecError):  # being written just now, or no notebook of ours to understand
@@ -223,7 +159,8 @@ def _read(path: Path, saved_ns: int) -> NotebookSnapshot | None:
         NotebookCell(cell.id, cell.cell_type, cell.source if isinstance(cell.source, str) else "".join(cell.source))
         for cell in file.cells
     )
-    return NotebookSnapshot(path.name, saved_ns, cells, file.metadata.language_info.name)
+    page = NotebookSnapshot(path.name, found.st_mtime_ns, cells, file.metadata.language_info.name)
+    return page if forgotten is None else forgotten.of_page(page)
 
 
 # -- what `forget --sources` masked stays masked: in the code, the outputs and the pages that later commits keep
@@ -300,8 +237,11 @@ class Forgotten:
             self._texts.update(spellings(literal))
             self._numbers.learn(literal)
 
-    def page(self, cells: Sequence[NotebookCell]) -> tuple[NotebookCell, ...]:
-        """The cells of a page without what any of its code gives away, wherever on the page that stands."""
+    def of_page(self, page: NotebookSnapshot) -> NotebookSnapshot:
+        """The page without what any of its code gives away, wherever on the page that stands."""
+        return msgspec.structs.replace(page, cells=self._cells(page.cells))
+
+    def _cells(self, cells: Sequence[NotebookCell]) -> tuple[NotebookCell, ...]:
         spoken = {cell.source for cell in cells if self._speaks(cell.source)}
         hidden = frozenset[str]()
         for cell in cells:
@@ -354,28 +294,8 @@ def decode_environment(payload: bytes) -> Environment:
     return _DECODER.decode(payload)
 
 
-class EnvironmentWatch:
-    """The environment now, worked out anew only where something was installed or removed."""
-
-    def __init__(self) -> None:
-        self._path: list[str] = []
-        self._folders: list[str] = []
-        self._changed: list[int] = []
-        self._payload = b""
-
-    def payload(self) -> bytes:
-        """The encoded environment."""
-        if self._path != sys.path:
-            self._path = list(sys.path)
-            self._folders, self._changed = _folders(self._path), []
-        changed = list(map(_change_time_ns, self._folders))
-        if changed != self._changed or not self._payload:
-            self._changed = changed
-            self._payload = encode(_environment(self._folders))
-        return self._payload
-
-
-def _environment(folders: list[str]) -> Environment:
+def read_environment(folders: list[str]) -> Environment:
+    """What this process runs on, with the packages that lie in these folders."""
     return Environment(
         python=platform.python_version(),
         implementation=sys.implementation.name,
@@ -384,7 +304,7 @@ def _environment(folders: list[str]) -> Environment:
     )
 
 
-def _folders(path: list[str]) -> list[str]:
+def installed_in(path: list[str]) -> list[str]:
     """Where Python imports from, less its own library and the working directory, which nothing is installed into."""
     library = os.path.dirname(os.__file__)  # noqa: PTH120 - to compare with sys.path as it is spelled there
     archive = "{}{}python{}{}.zip".format(library.rpartition(os.sep)[0], os.sep, *sys.version_info[:2])
@@ -441,7 +361,7 @@ def version_now(package: str) -> str:
 def find_version(package: str) -> str:
     """Find the version of the distribution that has a package's name; nothing if no distribution has it."""
     name = _SEPARATORS.sub("-", package).lower()
-    found = (_distributions(folder, _change_time_ns(folder)).get(name) for folder in _folders(sys.path))
+    found = (_distributions(folder, _change_time_ns(folder)).get(name) for folder in installed_in(sys.path))
     return next(filter(None, found), "")
 
 

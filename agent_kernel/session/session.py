@@ -23,22 +23,24 @@ from agent_kernel.quiet import uninterrupted
 from agent_kernel.repository import NO_CHAT, Change, Commit, Head, ObjectId, Tree, Unsaved, hex_of, short
 from agent_kernel.repository.commits import revision_text
 from agent_kernel.session import trust
-from agent_kernel.session.committing import Committing, moves_head, name_records
-from agent_kernel.session.history import (
-    Draft,
-    changes_between,
-    commit_in_message,
-    commit_in_undo,
-    prepare_generators,
-    title,
-)
-from agent_kernel.session.operations import (
-    NOTHING,
+from agent_kernel.session.committing import (
+    Committing,
     Operation,
     Operations,
     Position,
     Report,
+    moves_head,
+    name_records,
+)
+from agent_kernel.session.history import (
+    NOTHING,
+    Draft,
+    changes_between,
+    commit_in_message,
+    commit_in_undo,
     live_changes,
+    prepare_generators,
+    title,
     tree_edits,
     variables,
 )
@@ -50,8 +52,8 @@ from agent_kernel.values.surface import name_placeholders
 if TYPE_CHECKING:
     from agent_kernel.records.merge import RecordMerge
     from agent_kernel.repository import ForgetReport, PruneReport, Retention, Writer
+    from agent_kernel.session.history import RememberedRun
     from agent_kernel.session.merge import Choices, Resolver
-    from agent_kernel.session.operations import RememberedRun
 
 logger = logging.getLogger(__name__)
 
@@ -272,7 +274,7 @@ class Session(Committing):
 
     def last_talk(self, begun: Mapping[str, str] = _NONE) -> RememberedRun | None:
         """The last run that agents remember, before which `undo` takes the conversation back. `begun`: as for that."""
-        from agent_kernel.session.operations import last_remembered_run
+        from agent_kernel.session.history import last_remembered_run
 
         return last_remembered_run(self.repo, self.head, begun, self.restarted_at)
 

@@ -19,7 +19,7 @@ from agent_kernel.values.surface import load_failure_of
 
 if TYPE_CHECKING:
     from agent_kernel.repository import Unsaved
-    from agent_kernel.session.operations import Report
+    from agent_kernel.session.committing import Report
     from agent_kernel.session.snapshot import Snapshot
     from agent_kernel.storage import Store
 

@@ -25,7 +25,7 @@ def contents_with(place: Path, packages: tuple[str, ...], *cells: str, monkeypat
     """What an export holds of cells that ran where these packages were installed."""
     environment = Environment("3.11.7", "cpython", "linux-x86_64", packages)
     monkeypatch.setattr(
-        "agent_kernel.session.provenance.EnvironmentWatch.payload", lambda self: msgspec.msgpack.encode(environment)
+        "agent_kernel.session.history.EnvironmentWatch.payload", lambda self: msgspec.msgpack.encode(environment)
     )
     make_study(place, *(Ran(cell, values={"x": 1}) for cell in cells))
     return contents_of(Repository.open(place, create=False))

@@ -22,7 +22,7 @@ def bundle_with(folder: Path, monkeypatch: pytest.MonkeyPatch, *packages: str) -
     environment = Environment("3.11.7", "cpython", "linux-x86_64", packages)
     with monkeypatch.context() as patch:
         patch.setattr(
-            "agent_kernel.session.provenance.EnvironmentWatch.payload",
+            "agent_kernel.session.history.EnvironmentWatch.payload",
             lambda self: msgspec.msgpack.encode(environment),
         )
         make_study(folder / "s", Ran("import fine", values={"x": 1}))

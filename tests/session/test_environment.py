@@ -18,11 +18,10 @@ import pytest
 from agent_kernel.repository import Commit, Kind, encode
 from agent_kernel.repository.rewrite import Retention
 from agent_kernel.session import Repository, Session, bind, provenance
+from agent_kernel.session.history import EnvironmentWatch, NotebookWatch
 from agent_kernel.session.provenance import (
-    EnvironmentWatch,
     NotebookCell,
     NotebookSnapshot,
-    NotebookWatch,
     decode_environment,
     find_version,
     list_distributions,

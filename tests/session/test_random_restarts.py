@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from agent_kernel.errors import MergeConflictError, NothingToUndoError
 from agent_kernel.repository import hex_of
-from agent_kernel.session import Repository, bind, operations
+from agent_kernel.session import Repository, bind, history
 from agent_kernel.storage import MemoryStore
 from tests.session.portraits import portrait
 from tests.session.test_random_histories import guarded
@@ -175,7 +175,7 @@ class Model:
         names = set(tree.names())
         assert {found for found in names if not found.startswith("\0")} == set(self.live) | set(self.carried)
         assert set(session.status().carried) == set(self.carried)
-        assert operations.find_needed_classes(session.repo, tree, names) <= names
+        assert history.find_needed_classes(session.repo, tree, names) <= names
 
     def end(self) -> None:
         self.stop()

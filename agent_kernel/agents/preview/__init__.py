@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.execution import ExecutionContext, Executor
     from agent_kernel.agents.executor import RunExecutor
     from agent_kernel.session import Session
-    from agent_kernel.session.operations import Report
+    from agent_kernel.session.committing import Report
 
 __all__ = [
     "Preview",

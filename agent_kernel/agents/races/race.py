@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.event_log import Listener
     from agent_kernel.agents.limits import Limits
     from agent_kernel.session import Session
-    from agent_kernel.session.operations import Report
+    from agent_kernel.session.committing import Report
     from agent_kernel.session.snapshot import Repository
 
 __all__ = ["AnyExecutor", "CandidatePool", "Entry", "Judge", "Race", "Terms", "list_entries", "race", "submit"]
