@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agent_kernel.records import Change, Records
     from agent_kernel.records.agent_states import AgentRecord
     from agent_kernel.records.knowledge import Source
-    from agent_kernel.records.teams import Team
+    from agent_kernel.records.queue import Team
     from agent_kernel.records.tools import ToolRun
     from agent_kernel.session import Repository
 

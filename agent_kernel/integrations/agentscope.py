@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from agentscope.credential import CredentialBase
     from agentscope.sop import SOPPhase, SOPRunState
 
-    from agent_kernel.records.sealing import Seal
+    from agent_kernel.records.documents import Seal
 
 __all__ = ["AgentKernelStorage"]
 

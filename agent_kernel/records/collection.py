@@ -58,13 +58,13 @@ from agent_kernel.records.lines import (
     line_of,
     note_deleted_version,
 )
-from agent_kernel.records.schema import Plane, Schema, Validator
+from agent_kernel.records.schema import ROWS, Plane, Schema, Validator, as_rows, as_table
 from agent_kernel.records.trees import Row, Version, decode_row
 from agent_kernel.repository import Author, ObjectId, Repository, hex_of, person
 
 if TYPE_CHECKING:
+    from agent_kernel.records.documents import Seal, Secret
     from agent_kernel.records.lines import Look
-    from agent_kernel.records.sealing import Seal, Secret
 
 __all__ = [
     "MOST_KEY",
@@ -161,7 +161,7 @@ class Records(Mapping[str, M]):
         }
         self._seal: Seal | None = None
         if secret is not None:
-            from agent_kernel.records.sealing import Seal
+            from agent_kernel.records.documents import Seal
 
             self._seal = secret if isinstance(secret, Seal) else Seal(secret)
 
@@ -170,8 +170,6 @@ class Records(Mapping[str, M]):
 
     def _repr_html_(self) -> str:
         """A table, in a notebook. Where a record cannot be read, it says why."""
-        from agent_kernel.records.tables import ROWS, as_rows, as_table
-
         try:
             return as_table(self.schema.collection, self.find(limit=ROWS), len(self))
         except RecordError as error:

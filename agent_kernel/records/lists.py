@@ -28,11 +28,20 @@ from agent_kernel.records.checks import (
     shown,
 )
 from agent_kernel.records.collection import MOST_KEY, Change, Records, Subscription, exactly, together
-from agent_kernel.records.schema import TOO_DEEP, Plane, describe, find_omission, is_too_deep, require_plane
+from agent_kernel.records.schema import (
+    ROWS,
+    TOO_DEEP,
+    Plane,
+    as_rows,
+    describe,
+    find_omission,
+    is_too_deep,
+    require_plane,
+)
 from agent_kernel.records.trees import LIST, LIST_PART
 
 if TYPE_CHECKING:
-    from agent_kernel.records.sealing import Seal, Secret
+    from agent_kernel.records.documents import Seal, Secret
     from agent_kernel.repository import Repository
 
 __all__ = ["ListChange", "RecordList", "names_of_lists", "place_of"]
@@ -144,8 +153,6 @@ class RecordList:
 
     def _repr_html_(self) -> str:
         """A table of its newest items, in a notebook."""
-        from agent_kernel.records.tables import ROWS, as_rows
-
         try:
             many = len(self)
             items = self.items(limit=ROWS)

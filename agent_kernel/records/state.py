@@ -58,8 +58,10 @@ from agent_kernel.records.checks import (
 from agent_kernel.records.collection import Change, Records, Subscription, exactly, is_in_transaction, together
 from agent_kernel.records.lists import RecordList, place_of
 from agent_kernel.records.schema import (
+    ROWS,
     Plane,
     Record,
+    as_rows,
     reason_of,
     require_plane,
     require_table,
@@ -70,9 +72,9 @@ from agent_kernel.records.sessions import SESSIONS
 from agent_kernel.repository import hex_of
 
 if TYPE_CHECKING:
+    from agent_kernel.records.documents import Seal, Secret
     from agent_kernel.records.lines import Line
     from agent_kernel.records.memory import Memory, Tiers
-    from agent_kernel.records.sealing import Seal, Secret
     from agent_kernel.repository import Repository
 
 __all__ = ["Rules", "Scope", "State"]
@@ -228,7 +230,7 @@ class State:
         scope: tuple[Scope, str] = ("conversation", ""),
         at: str | float | None = None,
     ) -> None:
-        from agent_kernel.records.sealing import Seal
+        from agent_kernel.records.documents import Seal
 
         if secret is None and rules is not None and rules.secret_keys is not None:
             raise ValueError(
@@ -313,8 +315,6 @@ class State:
 
     def _repr_html_(self) -> str:
         """A table of the values that may be read, in a notebook. Of encrypted ones the key is named alone."""
-        from agent_kernel.records.tables import ROWS, as_rows
-
         keys = self.keys()
         try:
             rows = [[key, self._shown(key)] for key in keys[:ROWS]]

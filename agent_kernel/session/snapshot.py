@@ -25,15 +25,14 @@ if TYPE_CHECKING:
 
     from agent_kernel.records.agent_states import Agents
     from agent_kernel.records.collection import Records
+    from agent_kernel.records.documents import Secret
     from agent_kernel.records.knowledge import Knowledge
     from agent_kernel.records.lists import RecordList
     from agent_kernel.records.locks import Lock
-    from agent_kernel.records.queue import Queue
+    from agent_kernel.records.queue import Queue, Teams
     from agent_kernel.records.schema import Plane
-    from agent_kernel.records.sealing import Secret
     from agent_kernel.records.speech import Speech
     from agent_kernel.records.state import State
-    from agent_kernel.records.teams import Teams
     from agent_kernel.records.tools import Tools
     from agent_kernel.records.workflows import Workflows
     from agent_kernel.storage import Store
@@ -229,7 +228,7 @@ class Repository(repository.Repository):
     @cached_property
     def teams(self) -> Teams:
         """Agents that work together, and what they can do. No checkout rewinds it."""
-        from agent_kernel.records.teams import Teams
+        from agent_kernel.records.queue import Teams
 
         return Teams(self)
 

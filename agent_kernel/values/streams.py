@@ -263,6 +263,8 @@ _MOVED = {
     "agent_kernel.errors.session": "agent_kernel.errors",
     "agent_kernel.errors.storage": "agent_kernel.errors",
     "agent_kernel.errors.values": "agent_kernel.errors",
+    "agent_kernel.records.sealing": "agent_kernel.records.documents",
+    "agent_kernel.records.teams": "agent_kernel.records.queue",
     "agent_kernel.repository.blobs": "agent_kernel.repository.objects",
     "agent_kernel.repository.collecting": "agent_kernel.repository.upkeep",
     "agent_kernel.repository.garbage_collection": "agent_kernel.repository.upkeep",

@@ -29,9 +29,8 @@ from agent_kernel.records.agent_states import Agents
 from agent_kernel.records.knowledge import Knowledge
 from agent_kernel.records.lists import RecordList
 from agent_kernel.records.memory import Memory, Tiers
-from agent_kernel.records.queue import Queue, Task
+from agent_kernel.records.queue import Queue, Task, Teams
 from agent_kernel.records.state import State
-from agent_kernel.records.teams import Teams
 from agent_kernel.records.tools import Tool, Tools
 from agent_kernel.records.workflows import Workflows
 from agent_kernel.storage.memory import MemoryStore
