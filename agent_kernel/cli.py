@@ -206,7 +206,7 @@ def _parser(command: Command) -> Parser:
 def _run(command: Command, options: Namespace) -> int:
     store = find_store(options.store)
     if command.name == "show" and store.startswith(_BUNDLES) and not _asks_for_a_commit(options):
-        from agent_kernel.bundle.shown import show_bundle
+        from agent_kernel.bundle.report import show_bundle
 
         with progress_bar() as progress:
             report = show_bundle(store, named=options.store, command=_COMMAND, now_ns=time.time_ns(), progress=progress)

@@ -103,9 +103,9 @@ def export(scope: Scope, options: Namespace) -> Result:
         keeps_secrets=options.keep_secrets,
     )
     if options.html:
-        from agent_kernel.bundle import page
+        from agent_kernel.bundle.report import make_page, write_page
 
-        size = len(page.make_page(contents, path.stem)) if options.dry_run else page.write_page(contents, path)
+        size = len(make_page(contents, path.stem)) if options.dry_run else write_page(contents, path)
         return ExportedPage(contents, path, size, is_written=not options.dry_run)
     if options.dry_run:
         return Exported(contents, path, None, notes, signer)

@@ -30,7 +30,7 @@ from tornado import web
 from traitlets import Float, List, Unicode
 
 from agent_kernel.bundle import keys
-from agent_kernel.bundle.page import Theme, make_refusal, policy
+from agent_kernel.bundle.report import Theme, make_refusal, policy
 from agent_kernel.server import OpenStores, ProblemError, Roots
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class BundlePages:
     def _make(self, path: Path, theme: Theme) -> bytes:
         # A status that is not 0: it met something that nothing here foresaw, or was cut off.
         # `-P`: no module of the folder that the server was started in.
-        command = [sys.executable, "-P", "-m", "agent_kernel.bundle.page", str(path), theme]
+        command = [sys.executable, "-P", "-m", "agent_kernel.bundle.report", str(path), theme]
         try:
             made = subprocess.run(
                 command, check=False, stdin=subprocess.DEVNULL, capture_output=True, timeout=self._answer_s

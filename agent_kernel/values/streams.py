@@ -249,6 +249,8 @@ _MOVED = {
     "agent_kernel.agents.racing.raced": "agent_kernel.agents.agent_undo",
     "agent_kernel.agents.racing.standings": "agent_kernel.agents.races.comparison",
     "agent_kernel.bundle.key_commands": "agent_kernel.bundle.commands",
+    "agent_kernel.bundle.page": "agent_kernel.bundle.report",
+    "agent_kernel.bundle.shown": "agent_kernel.bundle.report",
     "agent_kernel.cells.files": "agent_kernel.cells",
     "agent_kernel.cells.notebook_file": "agent_kernel.cells",
     "agent_kernel.cells.script_file": "agent_kernel.cells",

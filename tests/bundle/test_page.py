@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_kernel.bundle.page import _prose, make_page
+from agent_kernel.bundle.report import _prose, make_page
 from agent_kernel.cli import main
 from agent_kernel.repository import Author, Cell, Commit, Head, Kind, ObjectId, Output
 from agent_kernel.repository.commits import encode

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent_kernel.bundle import exporting, opening
-from agent_kernel.bundle.secrets import looks_secret, value_looks_secret
+from agent_kernel.bundle.exporting import looks_secret, value_looks_secret
 from agent_kernel.errors import LoadError, NameNotFoundError, RefNotFoundError
 from agent_kernel.repository import Output
 from agent_kernel.session import Repository
