@@ -293,6 +293,6 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
 
 def _jupyter_server_extension_points() -> list[dict[str, object]]:  # pyright: ignore[reportUnusedFunction]
     """What jupyter-server loads: the extension with which histories can be looked at without a kernel."""
-    from agent_kernel.server.app import AgentKernelServer
+    from agent_kernel.server import AgentKernelServer
 
     return [{"module": "agent_kernel", "app": AgentKernelServer}]

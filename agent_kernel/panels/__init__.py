@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from agent_kernel.commands.describe import Opens, Result
     from agent_kernel.commands.scope import Scope
     from agent_kernel.errors import MergeConflictError
-    from agent_kernel.panels.cards import Card
     from agent_kernel.panels.server import Comm, PanelServer
-    from agent_kernel.panels.widget import HistoryPanel
+    from agent_kernel.panels.widget import Card, HistoryPanel
     from agent_kernel.repository import Unsaved
     from agent_kernel.session import Report, Repository, Session
     from agent_kernel.session.provenance import NotebookSnapshot
@@ -344,7 +343,7 @@ class Panels:
             self._server.leave(_STORE_LEFT)
 
     def asks(self, run: str) -> bool:
-        from agent_kernel.panels.cards import Card
+        from agent_kernel.panels.widget import Card
 
         self.show_decision(run)  # what it asked before, which the run went on from
         try:
@@ -370,7 +369,7 @@ class Panels:
 
         These are given out here: what IPython's formatter is told of a class stands in place of the object's own bundle.
         """
-        from agent_kernel.panels.cards import race_panel, represent_race
+        from agent_kernel.panels.widget import race_panel, represent_race
 
         if not self._is_rich():
             return represent_race(race), {}
@@ -407,7 +406,7 @@ class Panels:
     def offers(self, question: str, choices: Sequence[tuple[str, Callable[[], None]]]) -> bool:
         if not self._is_rich():
             return False
-        from agent_kernel.panels.cards import Offer
+        from agent_kernel.panels.widget import Offer
 
         try:
             self._shell.display_pub.publish(Offer(self._jobs, question, choices).bundle())
@@ -472,14 +471,14 @@ class Panels:
                 raise
             except Exception:  # of the libraries for widgets: what is shown without them will do
                 logger.exception("the board cannot be shown as a widget")
-        from agent_kernel.panels.cards import LiveDisplay
+        from agent_kernel.panels.widget import LiveDisplay
 
         self._live = LiveDisplay(self._shell, result)
         return True
 
     def _show_board(self, result: Result) -> None:
         from agent_kernel.commands.board import Board
-        from agent_kernel.panels.cards import BoardPanel
+        from agent_kernel.panels.widget import BoardPanel
 
         assert isinstance(result, Board)
         panel = BoardPanel(result)

@@ -12,7 +12,7 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.commands.scope import Scope, UsageProblem, answer
-from agent_kernel.panels.cards import LiveDisplay
+from agent_kernel.panels.widget import LiveDisplay
 from tests.kernels import started
 
 

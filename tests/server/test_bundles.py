@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_kernel.server import ProblemError
-from agent_kernel.server.app import BundleHandler, BundlePages, tag_of
+from agent_kernel.server import BundleHandler, BundlePages, ProblemError, tag_of
 from tests.bundle.bundles import bundle_of, changed, make_bundle
 from tests.bundle.studies import ATTACKS, Ran, make_study, printed
 from tests.server.servers import Answer, Server
@@ -137,7 +136,7 @@ def test_a_damaged_bundle_has_a_page_with_one_line(
 
 
 def test_a_process_that_ends_early_leaves_a_page_with_one_line(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_kernel.server.app.sys.executable", shutil.which("false"))
+    monkeypatch.setattr("agent_kernel.server.sys.executable", shutil.which("false"))
     page = BundlePages()._make(bundle, "")
     assert b"what it holds cannot be shown" in page
 

@@ -19,7 +19,7 @@ from agent_kernel.agents.agent_undo import is_race
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.commands.places import store_path_of
 from agent_kernel.queries.reader import Reader
-from agent_kernel.server.app import QUESTIONS, ROUTES
+from agent_kernel.server import QUESTIONS, ROUTES
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
 from tests.server.servers import Server, Written, write_notebook
