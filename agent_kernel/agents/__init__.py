@@ -12,6 +12,7 @@ from agent_kernel.lazy_imports import import_lazily
 
 if TYPE_CHECKING:
     from agent_kernel.agents.agent import Agent as Agent
+    from agent_kernel.agents.agent import Member as Member
     from agent_kernel.agents.current import here as here
     from agent_kernel.agents.limits import Limits as Limits
     from agent_kernel.agents.listing import Events as Events
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from agent_kernel.agents.models import Turn as Turn
     from agent_kernel.agents.races.race import Race as Race
     from agent_kernel.agents.races.race import race as race
-    from agent_kernel.agents.registry import Member as Member
     from agent_kernel.agents.run import Outcome as Outcome
     from agent_kernel.agents.run import Run as Run
     from agent_kernel.agents.tasks import Task as Task
@@ -48,7 +48,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "agent": ("Agent",),
+    "agent": (
+        "Agent",
+        "Member",
+    ),
     "current": ("here",),
     "limits": ("Limits",),
     "listing": (
@@ -65,7 +68,6 @@ _HOMES = {
         "Race",
         "race",
     ),
-    "registry": ("Member",),
     "run": (
         "Outcome",
         "Run",

@@ -13,35 +13,33 @@ if TYPE_CHECKING:
     from agent_kernel.errors.agents import (
         AgentError,
         CellThreadError,
+        InvalidRecordError,
+        LockHeldError,
         ModelError,
         MoveNotMadeError,
+        NewerRecordError,
         NoModelError,
         PreviewNotAcceptedError,
         PreviewRefusedError,
         RaceError,
+        RecordAccessError,
+        RecordError,
+        RecordNotFoundError,
+        RecordStateError,
         RunBusyError,
         RunElsewhereError,
         RunNotFoundError,
         RunStateError,
+        SealedRecordError,
+        StaleRecordError,
         StepBusyError,
         TaskClarifyError,
         TaskFailedError,
         TaskInterruptedError,
         TaskPendingError,
+        TransitionError,
         UnknownPriceError,
         WithinStepError,
-    )
-    from agent_kernel.errors.records import (
-        InvalidRecordError,
-        LockHeldError,
-        NewerRecordError,
-        RecordAccessError,
-        RecordError,
-        RecordNotFoundError,
-        RecordStateError,
-        SealedRecordError,
-        StaleRecordError,
-        TransitionError,
     )
 
 __all__ = [
@@ -636,14 +634,14 @@ class UnrelatedHistoriesError(AgentKernelError):
         return f"{self.ours} and {self.theirs} have no common ancestor, so there is nothing to merge from"
 
 
-# -- what the run of an agent raises, loaded when it is first used
+# -- what runs of agents and records raise, loaded when it is first used
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from agent_kernel.errors import agents, records
+    from agent_kernel.errors import agents
 
-    value: object = getattr(records if hasattr(records, name) else agents, name)
+    value: object = getattr(agents, name)
     globals()[name] = value  # the next access skips this function
     return value

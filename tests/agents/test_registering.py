@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents.agent import State
-from agent_kernel.agents.registry import Member
+from agent_kernel.agents.agent import Member, State
 
 
 class Index:

@@ -8,10 +8,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from agent_kernel.reproduction.assessment import Settings, assess
+from agent_kernel.reproduction.assessment import CellReport, Reproduction, Settings, assess
 from agent_kernel.reproduction.comparison import Side, Verdict
 from agent_kernel.reproduction.line import Line, LineCell, Ran, Rerun, find_commits, read_line
-from agent_kernel.reproduction.report import CellReport, Reproduction
 from agent_kernel.session import Repository, trust
 from tests.magics.shells import Shell
 
