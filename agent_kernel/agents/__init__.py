@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.races.race import race as race
     from agent_kernel.agents.run import Outcome as Outcome
     from agent_kernel.agents.run import Run as Run
-    from agent_kernel.agents.tasks import Task as Task
+    from agent_kernel.agents.run import Task as Task
     from agent_kernel.agents.workers import Candidate as Candidate
 
 __all__ = [
@@ -71,8 +71,8 @@ _HOMES = {
     "run": (
         "Outcome",
         "Run",
+        "Task",
     ),
-    "tasks": ("Task",),
     "workers": ("Candidate",),
 }
 _HOME = {name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names}

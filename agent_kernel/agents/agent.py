@@ -43,10 +43,9 @@ from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.messages import POLICIES
 from agent_kernel.agents.models import ScriptedModel, check_model, check_price, is_own, model_named
 from agent_kernel.agents.rights import may_change, parent_executor, was_changed, was_made, was_made_by_a_step
-from agent_kernel.agents.run import Run
+from agent_kernel.agents.run import Run, Task, caller_names
 from agent_kernel.agents.side_effects import current_gate
 from agent_kernel.agents.subagents import ChildRun, Fork, approval_within, limits_within, stricter, subagent_context
-from agent_kernel.agents.tasks import Task, caller_names
 from agent_kernel.errors import ModelError, NotBoundError, TaskInterruptedError
 from agent_kernel.quiet import uninterrupted
 from agent_kernel.repository import ASIDE

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from agent_kernel.agents.agent import Agent
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import Error, Usage
-from agent_kernel.agents.run import Run, drive_together
-from agent_kernel.agents.tasks import Task, caller_names
+from agent_kernel.agents.run import Run, Task, caller_names, drive_together
 from agent_kernel.errors import (
     AgentError,
     MissingExtraError,

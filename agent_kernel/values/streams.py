@@ -249,6 +249,7 @@ _MOVED = {
     "agent_kernel.agents.racing.raced": "agent_kernel.agents.agent_undo",
     "agent_kernel.agents.racing.standings": "agent_kernel.agents.races.comparison",
     "agent_kernel.agents.registry": "agent_kernel.agents.agent",
+    "agent_kernel.agents.tasks": "agent_kernel.agents.run",
     "agent_kernel.bundle.key_commands": "agent_kernel.bundle.commands",
     "agent_kernel.bundle.page": "agent_kernel.bundle.report",
     "agent_kernel.bundle.shown": "agent_kernel.bundle.report",

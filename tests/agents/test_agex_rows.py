@@ -10,7 +10,7 @@ import pytest
 
 import agent_kernel as ak
 from agent_kernel.agents.events import Action, Event, Fail, StateChange, Success, TaskStart
-from agent_kernel.agents.tasks import Trial, measure
+from agent_kernel.agents.run import Trial, measure
 
 
 def agent(*turns: ak.Turn | str, **more: object) -> ak.Agent:

@@ -24,8 +24,7 @@ from agent_kernel.agents.agent import reopen_run
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import Action, Cancelled, Event, Output, StepStart, Success, TaskStart
 from agent_kernel.agents.execution import ExecutionContext
-from agent_kernel.agents.run import Run
-from agent_kernel.agents.tasks import Trial, measure
+from agent_kernel.agents.run import Run, Trial, measure
 from agent_kernel.commands.places import copy_store
 from agent_kernel.mcp.tools import Steps
 from agent_kernel.repository import Holder, hex_of

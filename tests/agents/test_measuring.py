@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import agent_kernel as ak
 from agent_kernel.agents.events import Usage
-from agent_kernel.agents.tasks import Trial, measure
+from agent_kernel.agents.run import Trial, measure
 
 
 def test_a_table_says_for_each_task_and_model_how_it_went() -> None:
