@@ -104,14 +104,14 @@ def safe_forks(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Each test puts the same functions there: where others stand, the next step notes the code of all agents anew.
     """
-    from agent_kernel.agents.preview import forked_process
+    from agent_kernel.agents import preview as previews
 
     _LEFT.clear()
     _LEFT.update(threading.enumerate())
-    _KNOWN.setdefault("thread", forked_process._is_known)
-    monkeypatch.setattr(forked_process, "_is_known", _is_left_or_known)
-    monkeypatch.setattr(forked_process, "_openmp", _allow)
-    monkeypatch.setattr(forked_process, "_pools", _allow)
+    _KNOWN.setdefault("thread", previews._is_known)
+    monkeypatch.setattr(previews, "_is_known", _is_left_or_known)
+    monkeypatch.setattr(previews, "_openmp", _allow)
+    monkeypatch.setattr(previews, "_pools", _allow)
 
 
 _LEFT: WeakSet[threading.Thread] = WeakSet()

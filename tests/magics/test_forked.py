@@ -17,7 +17,7 @@ def shell(
     request: pytest.FixtureRequest, tmp_path: Path, safe_forks: None, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Shell]:
     if request.param == "fresh":  # where a fork is not safe
-        monkeypatch.setattr("agent_kernel.agents.preview.forked_process.refusal", lambda: "polars is loaded")
+        monkeypatch.setattr("agent_kernel.agents.preview.fork_refusal", lambda: "polars is loaded")
     with Shell(store=str(tmp_path / "store")) as shell:
         yield shell
 

@@ -26,9 +26,7 @@ from tests.agents.races import scripted
 @pytest.fixture(autouse=True)
 def unsafe(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where scikit-learn, torch or polars is loaded."""
-    monkeypatch.setattr(
-        "agent_kernel.agents.preview.forked_process.refusal", lambda: "OpenMP runs 4 threads in this process"
-    )
+    monkeypatch.setattr("agent_kernel.agents.preview.fork_refusal", lambda: "OpenMP runs 4 threads in this process")
 
 
 # A store in memory is seen by this process alone.

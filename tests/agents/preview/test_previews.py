@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 import agent_kernel as ak
+from agent_kernel.agents import preview as previews
 from agent_kernel.agents.agent import open_context
 from agent_kernel.agents.current import register_notebook
 from agent_kernel.agents.execution import ExecutionContext
-from agent_kernel.agents.preview import Preview, forked_process, preview
+from agent_kernel.agents.preview import Preview, preview
 from agent_kernel.repository import hex_of
 from agent_kernel.session import Versioned
 from tests.agents.preview.seen import told
@@ -88,7 +89,7 @@ def test_an_endless_loop_ends_with_what_it_had_done(state: Versioned) -> None:
 
 
 def test_one_that_does_not_listen_is_killed(state: Versioned, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forked_process, "GRACE_S", 0.1)
+    monkeypatch.setattr(previews, "GRACE_S", 0.1)
     code = "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\ntime.sleep(600)"
     seen = preview(code, state, deadline_s=0.3)
     assert (seen.status, seen.seen.why) == ("killed", "it did not end within 0.3 s, and was killed")

@@ -11,7 +11,8 @@ from typing import ClassVar
 import pytest
 from pydantic import BaseModel
 
-from agent_kernel.agents.preview import forked_process, preview
+from agent_kernel.agents import preview as previews
+from agent_kernel.agents.preview import preview
 from agent_kernel.errors import PreviewRefusedError
 from agent_kernel.quiet import Repeated
 from agent_kernel.session import Versioned
@@ -30,7 +31,7 @@ def refused(state: Versioned) -> str:
         assert (told(seen), seen.told, "x" in state) == ([("+", "x")], "", False)
         seen.accept()
         assert state["x"] == 1
-        return forked_process.refusal()
+        return previews.fork_refusal()
     with pytest.raises(PreviewRefusedError) as caught:
         preview("x = 1", state)
     assert str(caught.value).endswith("use %%agent --fork 1 instead")
@@ -41,7 +42,7 @@ def refused(state: Versioned) -> str:
 @pytest.fixture(autouse=True)
 def without_pools(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other tests of this process may have loaded a library with threads of its own, for which every fork is refused."""
-    for name in forked_process._POOLS:
+    for name in previews._POOLS:
         monkeypatch.delitem(sys.modules, name, raising=False)
 
 
@@ -97,7 +98,7 @@ def test_records_that_are_watched_and_an_update_that_waits_do_not_stand_in_the_w
     notes.put(Note(id="a"))
     with notes.watch("*", lambda _: None):
         notes.update("a", stars=1)
-        assert forked_process.refusal() == ""
+        assert previews.fork_refusal() == ""
         preview("x = 1", state).reject()
     assert notes.get("a").stars == 1
 
@@ -129,19 +130,19 @@ def test_a_library_with_a_pool_of_its_own_is_refused(state: Versioned, monkeypat
 
 def test_from_a_thread_there_is_no_preview(state: Versioned) -> None:
     found: list[str] = []
-    thread = threading.Thread(target=lambda: found.append(forked_process.refusal()), name="aside")
+    thread = threading.Thread(target=lambda: found.append(previews.fork_refusal()), name="aside")
     thread.start()
     thread.join()
     assert "'aside'" in found[0]
 
 
 def test_openmp_with_several_threads_is_refused(state: Versioned, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forked_process, "_pools", lambda: "")
-    monkeypatch.setattr(forked_process, "_find_mapped_openmp", lambda: {"/lib/libgomp.so.1"})
-    monkeypatch.setattr(forked_process, "_native_threads", lambda: True)
-    monkeypatch.setattr(forked_process, "_most_threads", lambda _: 4)
+    monkeypatch.setattr(previews, "_pools", lambda: "")
+    monkeypatch.setattr(previews, "_find_mapped_openmp", lambda: {"/lib/libgomp.so.1"})
+    monkeypatch.setattr(previews, "_native_threads", lambda: True)
+    monkeypatch.setattr(previews, "_most_threads", lambda _: 4)
     assert "OpenMP runs 4 threads" in refused(state)
-    monkeypatch.setattr(forked_process, "_most_threads", lambda _: 1)
+    monkeypatch.setattr(previews, "_most_threads", lambda _: 1)
     preview("x = 1", state).reject()
 
 
