@@ -23,7 +23,16 @@ from agent_kernel.commands.scope import Parser, UsageProblem, amount
 from agent_kernel.commands.show import environment_changes, environment_of
 from agent_kernel.errors import NotAStoreError, StoreReadOnlyError
 from agent_kernel.repository import hex_of
-from agent_kernel.reproduction.causes import Cause, CellCauses, Code, Tracer, cause_of_failure, imports, names_set
+from agent_kernel.reproduction.causes import (
+    Cause,
+    CellCauses,
+    Code,
+    Tracer,
+    cause_of_failure,
+    imports,
+    names_set,
+    read_changed,
+)
 from agent_kernel.reproduction.comparison import (
     Outcome,
     Side,
@@ -37,7 +46,6 @@ from agent_kernel.reproduction.comparison import (
 )
 from agent_kernel.reproduction.equality import Tolerance
 from agent_kernel.reproduction.line import Brought, Line, LineCell, Rerun, read_document, read_line, rerun
-from agent_kernel.reproduction.selection import read_changed
 from agent_kernel.session import Repository, trust
 from agent_kernel.text import clean, cut, duration, list_names, plural
 from agent_kernel.values import previews

@@ -283,6 +283,7 @@ _MOVED = {
     "agent_kernel.repository.verification": "agent_kernel.repository.upkeep",
     "agent_kernel.repository.verifying": "agent_kernel.repository.upkeep",
     "agent_kernel.reproduction.report": "agent_kernel.reproduction.assessment",
+    "agent_kernel.reproduction.selection": "agent_kernel.reproduction.causes",
     "agent_kernel.server.app": "agent_kernel.server",
     "agent_kernel.session.operations": "agent_kernel.session.committing",
     "agent_kernel.session.reports": "agent_kernel.session.committing",

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from agent_kernel.reproduction.causes import Selection, read_changed
 from agent_kernel.reproduction.line import read_document, read_line
-from agent_kernel.reproduction.selection import Selection, read_changed
 from agent_kernel.session import Repository
 from tests.reproduction.histories import make_history, write_notebook
 
