@@ -25,9 +25,8 @@ from pydantic import Field, JsonValue
 
 from agent_kernel.errors import MissingExtraError
 from agent_kernel.integrations import open_on
-from agent_kernel.records.checks import each_of
 from agent_kernel.records.collection import Records, exactly
-from agent_kernel.records.documents import pack_json, unpack_json
+from agent_kernel.records.documents import each_of, pack_json, unpack_json
 from agent_kernel.records.lists import RecordList
 from agent_kernel.records.schema import Record
 from agent_kernel.session.snapshot import Repository

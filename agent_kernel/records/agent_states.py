@@ -18,10 +18,13 @@ import msgspec
 from pydantic import Field
 
 from agent_kernel.errors import InvalidRecordError, RecordNotFoundError
-from agent_kernel.records.checks import (
+from agent_kernel.records.collection import Records, together
+from agent_kernel.records.documents import (
     checks_arguments,
+    is_plain,
     is_text,
     not_negative,
+    now_s,
     require_function,
     require_mapping,
     require_plain_function,
@@ -30,8 +33,6 @@ from agent_kernel.records.checks import (
     seconds,
     shown,
 )
-from agent_kernel.records.collection import Records, together
-from agent_kernel.records.documents import is_plain, now_s
 from agent_kernel.records.schema import Record
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from agent_kernel.errors import (
     TransactionConflictError,
 )
 from agent_kernel.quiet import Repeated, uncollected
-from agent_kernel.records.checks import (
+from agent_kernel.records.documents import (
     call_with,
     checks_arguments,
     functions,

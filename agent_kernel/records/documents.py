@@ -1,20 +1,25 @@
-"""What the verbs put into records: values as JSON, sealed where there is a key, ids that sort by time, and which process does something."""
+"""What the verbs take and what they put into records: arguments that are checked first, values as JSON, sealed where there is a key.
+
+Here are also ids that sort by time, and which process does something.
+"""
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 import json
 import os
 import secrets
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import FrameType, FunctionType, MethodType, NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard, TypeVar, Union, cast, get_args, get_origin
 
 import msgspec
 
 from agent_kernel.errors import MissingExtraError
-from agent_kernel.records.checks import is_text
 from agent_kernel.repository.refs import Holder
 from agent_kernel.storage import SupportsLiveness
 
@@ -25,17 +30,379 @@ __all__ = [
     "Seal",
     "Secret",
     "as_document",
+    "call_with",
+    "checks_arguments",
+    "each_of",
     "first_free",
+    "functions",
     "is_alive",
     "is_plain",
+    "is_several",
+    "is_text",
     "keep_infinite",
+    "level_of_caller",
     "new_id",
+    "not_negative",
     "now_s",
     "pack_json",
+    "require_choice",
+    "require_mapping",
+    "require_name",
+    "require_plain_function",
+    "require_result",
+    "require_takes",
+    "require_text",
+    "require_watcher",
+    "require_whole",
+    "require_yes_or_no",
+    "seconds",
+    "shorten",
+    "shown",
     "sortable",
+    "texts",
     "this_process",
     "unpack_json",
 ]
+
+# -- checks of arguments that several verbs share: one that makes no sense raises, before anything is stored
+#
+# `checks_arguments` does the most of it: each verb of a class looks at the kinds of its arguments first, as its annotations say.
+
+
+K = TypeVar("K", bound=type[Any])
+Check: TypeAlias = Callable[[object, str], object]
+
+_MOST_S: Final = 3e9  # about 95 years: times in nanoseconds stay within 64 bits
+_PACKAGE: Final = "agent_kernel."
+_MOST_SHOWN: Final = 60
+# What these may be is looked at where the key of a record is made, and where its model takes what is in it.
+_ELSEWHERE: Final = frozenset(("id", "key", "backup", "content", "role", "text"))
+_TITLES: Final = {"pattern": "a pattern", "name": "a name"}
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it: shortened, whatever its own code does."""
+    if isinstance(value, int) and abs(value) >= 10**20:
+        return f"a number of {value.bit_length():,} bits"
+    if isinstance(value, FunctionType | MethodType):
+        return shorten(f"the function {value.__qualname__.rpartition('<locals>.')[2]}")
+    if type(value).__repr__ is object.__repr__:
+        return f"an object of the type {type(value).__name__}"
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - the value's own code
+        text = f"an object of the type {type(value).__name__}"
+    return shorten(text)
+
+
+def shorten(text: str) -> str:
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+
+
+# -- the kinds of the arguments of all verbs of a class
+
+
+def checks_arguments(kind: K) -> K:
+    """Let the verbs of a class raise for an argument of the wrong kind before they do anything.
+
+    Kinds that annotations say, alone or with None, are looked at: text, yes or no, and mappings. Numbers are looked at by
+    the verbs, which know their bounds.
+
+    >>> @checks_arguments
+    ... class Door:
+    ...     def open(self, name: str, *, wide: bool = False) -> str:
+    ...         return name
+    >>> Door().open(5)
+    Traceback (most recent call last):
+        ...
+    TypeError: a name is text, not 5
+    """
+    for name, function in list(vars(kind).items()):
+        if isinstance(function, FunctionType) and not name.startswith("_"):
+            checks = _checks_of(function)
+            if checks:
+                setattr(kind, name, _checked(function, checks))
+    return kind
+
+
+def _checked(function: Callable[..., Any], checks: dict[str, Check]) -> Callable[..., Any]:
+    parameters = inspect.signature(function).parameters.values()
+    positions = [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    titles = {name: _TITLES.get(name, name) for name in checks}
+
+    @functools.wraps(function)
+    def verb(*args: Any, **keywords: Any) -> Any:
+        for name, value in (*zip(positions, args, strict=False), *keywords.items()):
+            if name in checks:
+                checks[name](value, titles[name])
+        return function(*args, **keywords)
+
+    return verb
+
+
+def _checks_of(function: FunctionType) -> dict[str, Check]:
+    """By the names of parameters, what looks at the kinds of their arguments."""
+    known = vars(sys.modules[function.__module__])
+    found: dict[str, Check] = {}
+    for name, one in inspect.signature(function).parameters.items():
+        is_single = one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+        check = _check_of(_evaluated(one.annotation, known)) if is_single and name not in _ELSEWHERE else None
+        if check is not None:
+            found[name] = check if one.default is one.empty else _or_default(check, one.default)
+    return found
+
+
+def _evaluated(annotation: object, known: dict[str, Any]) -> object:
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        return eval(annotation, known)
+    except (NameError, TypeError):  # a name for type checkers alone
+        return Any
+
+
+def _or_default(check: Check, default: object) -> Check:
+    def look(value: object, what: str) -> None:
+        if value is not default:
+            check(value, what)
+
+    return look
+
+
+def _check_of(kind: object) -> Check | None:
+    origin = get_origin(kind)
+    if origin in (Union, UnionType):
+        parts = get_args(kind)
+        rest = [one for one in parts if one is not NoneType]
+        check = _check_of(rest[0]) if len(rest) == 1 else None
+        return check if check is None or len(rest) == len(parts) else _or_none(check)
+    return _KINDS.get(kind if origin is None else origin) if isinstance(origin or kind, type) else None
+
+
+def _or_none(check: Check) -> Check:
+    def look(value: object, what: str) -> None:
+        if value is not None:
+            check(value, what)
+
+    return look
+
+
+def require_text(value: object, what: str) -> str:
+    """One text.
+
+    Raises:
+        TypeError: it is something else. ValueError: UTF-8 does not hold it (half a character).
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is text, not {shown(value)}")
+    if not is_text(value):
+        raise ValueError(f"{what} is text that UTF-8 holds, not {shown(value)}")
+    return value
+
+
+def is_text(value: str) -> bool:
+    """Whether UTF-8 holds it: it has no half of a character."""
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def require_name(value: object, what: str) -> str:
+    """A text that names something.
+
+    Raises:
+        TypeError: it is something else. ValueError: it is empty, has a NUL, or UTF-8 does not hold it.
+    """
+    found = require_text(value, what)
+    if not found or "\0" in found:
+        raise ValueError(f"{what} is text that is not empty and has no NUL, not {shown(found)}")
+    return found
+
+
+def require_choice(value: object, what: str, choices: tuple[str, ...]) -> None:
+    """Raise ValueError for a value that is not one of these texts."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{what} is {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}, not {shown(value)}")
+
+
+def require_mapping(value: object, what: str) -> dict[str, Any]:
+    """Values by name, as a dict of its own.
+
+    Raises:
+        TypeError: it is something else, or a key of it is not text.
+    """
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{what} is a mapping of names to values, not {shown(value)}")
+    found = dict(cast("Mapping[object, Any]", value))
+    for key in found:
+        if not isinstance(key, str):
+            raise TypeError(f"{what} is a mapping of names to values, and its key {shown(key)} is not text")
+    return cast("dict[str, Any]", found)
+
+
+def each_of(value: object, what: str) -> list[Any]:
+    """Several things, in a list of their own. Raises TypeError: it is one thing, whose letters or keys would count as several."""
+    if not is_several(value):
+        raise TypeError(f"{what} is a list, not {shown(value)}: give [{shown(value)}]")
+    return list(value)
+
+
+def is_several(value: object) -> TypeGuard[Iterable[Any]]:
+    """Whether it is several things, and not one thing whose letters or keys would count as several."""
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
+
+
+def functions(value: object, what: str) -> tuple[Callable[[Any], object], ...]:
+    """Several functions, which may be none. Raises TypeError: it is one function, or something else."""
+    if not is_several(value):
+        raise TypeError(f"{what} is a list of functions, not {shown(value)}: give [{shown(value)}]")
+    return tuple(value)
+
+
+def texts(value: object, what: str) -> tuple[str, ...]:
+    """Several names or patterns.
+
+    Raises:
+        TypeError: it is one text, whose letters would count as names, or it holds something else than text.
+    """
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise TypeError(f"{what} is a list of text, not {shown(value)}")
+    found = tuple(cast("Iterable[object]", value))
+    for one in found:
+        if not isinstance(one, str):
+            raise TypeError(f"{what} is a list of text, and {shown(one)} is not text")
+        require_text(one, f"a text of {what}")
+    return cast("tuple[str, ...]", found)
+
+
+def seconds(
+    value: object, what: str, *, least: float = 0.0, is_zero_allowed: bool = True, unit: str = "seconds"
+) -> float:
+    """A number of seconds, or of another unit.
+
+    Raises:
+        TypeError: it is not a number. ValueError: it is smaller than `least`, not a number ("nan"), or more than 95 years.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{what} is a number of {unit}, not {shown(value)}")
+    if not least <= value <= _MOST_S or (value == 0 and not is_zero_allowed):
+        bounds = f"{least:g} or more" if is_zero_allowed else f"more than {least:g}"
+        raise ValueError(f"{what} is {bounds} {unit} (at most {_MOST_S:,.0f}), not {shown(value)}")
+    return value
+
+
+def not_negative(value: object, what: str) -> int:
+    """A whole number that counts something.
+
+    Raises:
+        TypeError: it is not a whole number. ValueError: it is negative.
+    """
+    found = require_whole(value, what)
+    if found < 0:
+        raise ValueError(f"{what} is 0 or more, not {shown(value)}")
+    return found
+
+
+def require_whole(value: object, what: str) -> int:
+    """A whole number. Raises TypeError: it is something else."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{what} is a whole number, not {shown(value)}")
+    return value
+
+
+def require_yes_or_no(value: object, what: str) -> None:
+    """Raise TypeError for what is neither True nor False, be it numpy's."""
+    if type(value).__name__ not in ("bool", "bool_"):
+        raise TypeError(f"{what} is True or False, not {shown(value)}")
+
+
+def require_function(value: object, what: str) -> Callable[..., Any]:
+    """What can be called. Raises TypeError: it cannot."""
+    if not callable(value):
+        raise TypeError(f"{what} is a function, not {shown(value)}")
+    return value
+
+
+_KINDS: Final[dict[object, Check]] = {
+    str: require_text,
+    bool: require_yes_or_no,
+    Mapping: require_mapping,
+    dict: require_mapping,
+}
+
+
+def require_watcher(call: object) -> None:
+    """Raise TypeError for what cannot be called with a change, or would have to be awaited."""
+    if not callable(call):
+        raise TypeError(f"a watcher is a function, not {shown(call)}")
+    require_plain_function(call, "watching")
+    require_takes(call, "a watcher", 1)
+
+
+def require_plain_function(function: object, what: str) -> None:
+    """Raise TypeError for what cannot be called, or does no work yet where it is: it is async, or a generator."""
+    if not callable(function):
+        raise TypeError(f"{what} takes a function, not {shown(function)}")
+    call = getattr(function, "__call__", None)  # noqa: B004 - of an object, whose own method may be async
+    for one in (function, call):
+        if inspect.iscoroutinefunction(one) or inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one):
+            raise TypeError(
+                f"{what} takes a plain function: {shown(function)} does its work only when it is awaited or iterated"
+            )
+
+
+def require_takes(function: Callable[..., object], what: str, many: int) -> None:
+    """Raise TypeError for a function that cannot be called with so many values. Of some of C nobody knows that."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*range(many))
+    except TypeError as error:
+        values = "one value" if many == 1 else f"{many} values"
+        raise TypeError(f"{what} takes {values}, and {shown(function)} cannot be called so: {error}") from None
+
+
+def require_result(result: object, what: str) -> object:
+    """The result of a function. Raises TypeError if it is work that was not done yet."""
+    if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        kind = type(result).__name__
+        raise TypeError(f"{what} takes a plain function: this one returned a {kind}, and did not do its work")
+    return result
+
+
+def level_of_caller() -> int:
+    """The stack level of the first code that is not the package's own, for a warning that is given by who calls this."""
+    level = 1
+    frame = cast("FrameType | None", sys._getframe(1))  # pyright: ignore[reportPrivateUsage]
+    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def call_with(function: Callable[..., T], what: str, *values: object) -> T:
+    """What a function makes of values.
+
+    Raises:
+        TypeError: it does not take so many. What the function raises otherwise.
+    """
+    try:
+        return function(*values)
+    except TypeError as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is None:  # the call itself raised it
+            many = f"{len(values)} value{'' if len(values) == 1 else 's'}"
+            raise TypeError(f"{what} takes a function of {many}, not {shown(function)}: {error}") from error
+        raise
+
+
+# -- values as JSON, ids that sort by time, and which process does something
 
 T = TypeVar("T")
 
@@ -61,7 +428,7 @@ def is_plain(value: object, depth: int = 0) -> bool:
 
 
 def _is_text(value: str) -> bool:
-    return type(value) is str and (value.isascii() or not any("\ud800" <= character <= "\udfff" for character in value))
+    return type(value) is str and is_text(value)
 
 
 def as_document(value: object) -> object:

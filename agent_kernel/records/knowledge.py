@@ -15,9 +15,19 @@ import msgspec
 from pydantic import Field
 
 from agent_kernel.errors import InvalidRecordError, RecordStateError
-from agent_kernel.records.checks import checks_arguments, not_negative, require_mapping, require_text, seconds, shown
 from agent_kernel.records.collection import Records, together
-from agent_kernel.records.documents import is_alive, now_s, sortable, this_process
+from agent_kernel.records.documents import (
+    checks_arguments,
+    is_alive,
+    not_negative,
+    now_s,
+    require_mapping,
+    require_text,
+    seconds,
+    shown,
+    sortable,
+    this_process,
+)
 from agent_kernel.records.lines import Edit
 from agent_kernel.records.schema import Record
 from agent_kernel.records.trees import Row

@@ -16,7 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic_core import to_json
 
 from agent_kernel.errors import InvalidRecordError, RecordError, StaleRecordError
-from agent_kernel.records.checks import (
+from agent_kernel.records.collection import MOST_KEY, Change, Records, Subscription, exactly, together
+from agent_kernel.records.documents import (
     call_with,
     checks_arguments,
     is_several,
@@ -27,7 +28,6 @@ from agent_kernel.records.checks import (
     require_whole,
     shown,
 )
-from agent_kernel.records.collection import MOST_KEY, Change, Records, Subscription, exactly, together
 from agent_kernel.records.schema import (
     ROWS,
     TOO_DEEP,

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, Self
 import msgspec
 
 from agent_kernel.errors import LockHeldError
-from agent_kernel.records.checks import checks_arguments, require_name, seconds
 from agent_kernel.records.collection import Records, is_in_transaction, together
+from agent_kernel.records.documents import checks_arguments, require_name, seconds
 from agent_kernel.records.schema import Record
 from agent_kernel.repository import Holder
 from agent_kernel.storage import SupportsLiveness

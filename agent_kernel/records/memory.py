@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from pydantic import ConfigDict, JsonValue
 
 from agent_kernel.errors import InvalidRecordError
-from agent_kernel.records.checks import (
+from agent_kernel.records.collection import exactly, is_in_transaction, together
+from agent_kernel.records.documents import (
     checks_arguments,
     not_negative,
     require_function,
@@ -29,7 +30,6 @@ from agent_kernel.records.checks import (
     require_text,
     shown,
 )
-from agent_kernel.records.collection import exactly, is_in_transaction, together
 from agent_kernel.records.schema import Record
 from agent_kernel.records.trees import decode_row
 

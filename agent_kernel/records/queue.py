@@ -28,12 +28,17 @@ from agent_kernel.errors import (
     TransitionError,
 )
 from agent_kernel.quiet import Repeated
-from agent_kernel.records.checks import (
+from agent_kernel.records.collection import Records, is_in_transaction, together
+from agent_kernel.records.documents import (
+    as_document,
     call_with,
     checks_arguments,
+    is_alive,
     is_several,
     is_text,
+    new_id,
     not_negative,
+    now_s,
     require_mapping,
     require_name,
     require_plain_function,
@@ -44,9 +49,8 @@ from agent_kernel.records.checks import (
     seconds,
     shown,
     texts,
+    this_process,
 )
-from agent_kernel.records.collection import Records, is_in_transaction, together
-from agent_kernel.records.documents import as_document, is_alive, new_id, now_s, this_process
 from agent_kernel.records.schema import ROWS, Record, as_rows
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ from pydantic.errors import PydanticUndefinedAnnotation
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from agent_kernel.errors import InvalidRecordError, NewerRecordError, RecordError, TransitionError
-from agent_kernel.records.checks import (
+from agent_kernel.records.documents import (
     is_several,
     level_of_caller,
     require_choice,

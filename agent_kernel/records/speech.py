@@ -13,9 +13,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 from pydantic import Field
 
 from agent_kernel.errors import InvalidRecordError, TransitionError
-from agent_kernel.records.checks import checks_arguments, not_negative, require_mapping, seconds, shown
 from agent_kernel.records.collection import Records, together
-from agent_kernel.records.documents import new_id, now_s, sortable
+from agent_kernel.records.documents import (
+    checks_arguments,
+    new_id,
+    not_negative,
+    now_s,
+    require_mapping,
+    seconds,
+    shown,
+    sortable,
+)
 from agent_kernel.records.schema import Record
 
 if TYPE_CHECKING:

@@ -38,7 +38,8 @@ from agent_kernel.errors import (
     SealedRecordError,
     TransitionError,
 )
-from agent_kernel.records.checks import (
+from agent_kernel.records.collection import Change, Records, Subscription, exactly, is_in_transaction, together
+from agent_kernel.records.documents import (
     call_with,
     checks_arguments,
     is_text,
@@ -55,7 +56,6 @@ from agent_kernel.records.checks import (
     shown,
     texts,
 )
-from agent_kernel.records.collection import Change, Records, Subscription, exactly, is_in_transaction, together
 from agent_kernel.records.lists import RecordList, place_of
 from agent_kernel.records.schema import (
     ROWS,

@@ -29,17 +29,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, ParamS
 import msgspec
 
 from agent_kernel.errors import RecordError, RecordNotFoundError, RecordStateError, StoreUnavailableError
-from agent_kernel.records.checks import (
+from agent_kernel.records.collection import Records, together
+from agent_kernel.records.documents import (
+    as_document,
     checks_arguments,
+    is_alive,
+    is_plain,
+    new_id,
     not_negative,
+    now_s,
     require_mapping,
     require_text,
     require_yes_or_no,
     seconds,
     shown,
+    this_process,
 )
-from agent_kernel.records.collection import Records, together
-from agent_kernel.records.documents import as_document, is_alive, is_plain, new_id, now_s, this_process
 from agent_kernel.records.schema import Record
 
 if TYPE_CHECKING:

@@ -23,17 +23,21 @@ from agent_kernel.errors import (
     StaleRecordError,
     TransitionError,
 )
-from agent_kernel.records.checks import (
+from agent_kernel.records.collection import Records, together
+from agent_kernel.records.documents import (
+    as_document,
     checks_arguments,
+    first_free,
+    is_alive,
     not_negative,
+    now_s,
     require_mapping,
     require_name,
     require_text,
     shown,
     texts,
+    this_process,
 )
-from agent_kernel.records.collection import Records, together
-from agent_kernel.records.documents import as_document, first_free, is_alive, now_s, this_process
 from agent_kernel.records.schema import Record
 
 if TYPE_CHECKING:
