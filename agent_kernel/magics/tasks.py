@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 from IPython.core.error import UsageError
 
-from agent_kernel.agents import approval
+from agent_kernel.agents import approval, race_comparison
 from agent_kernel.agents.agent import Agent, model_of_run, reopen_run, start_run
 from agent_kernel.agents.agent_undo import find_elsewhere_error, is_external, is_next_a_step, refuse_if_elsewhere
 from agent_kernel.agents.approval import status_text
@@ -23,7 +23,6 @@ from agent_kernel.agents.event_log import new_run_id, short_run
 from agent_kernel.agents.execution import ExecutionContext
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models import ENVIRONMENT, model_named
-from agent_kernel.agents.races import comparison
 from agent_kernel.commands.describe import Lines, Result
 from agent_kernel.commands.scope import UsageProblem
 from agent_kernel.errors import (
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
 
     from agent_kernel.agents.events import Event, TaskStart
     from agent_kernel.agents.models import Delta
-    from agent_kernel.agents.races.race import Race
+    from agent_kernel.agents.race import Race
     from agent_kernel.agents.run import Run
     from agent_kernel.magics.agent_cell import AgentCell
     from agent_kernel.magics.binding import OutputRecorder
@@ -328,7 +327,7 @@ class Tasks:
 
     def _race(self, cell: AgentCell) -> Race:
         """Try the task several times at once. With a judge the best is picked as soon as all have ended."""
-        from agent_kernel.agents.races.race import race
+        from agent_kernel.agents.race import race
 
         context = self._open_cell_context(cell)
         names = [] if cell.fork.isdecimal() else [name.strip() for name in cell.fork.split(",") if name.strip()]
@@ -389,7 +388,7 @@ class Tasks:
         Raises:
             RunNotFoundError: no run has this id. RaceError: the notebook has no history.
         """
-        from agent_kernel.agents.races.race import Race
+        from agent_kernel.agents.race import Race
 
         return self.races.get(id) or Race.again(self.open_context(), id)
 
@@ -716,7 +715,7 @@ def follow_race(race: Race, display: RunDisplay) -> None:
         with_result = sum(one.is_done for one in race.candidates)
         display.progress(f"{ended} of {many} ended, {with_result} with a result")
     best = race.best
-    failed = comparison.failure(race.candidates)
+    failed = race_comparison.failure(race.candidates)
     if race.judge is not None and failed:
         display.line(f"{failed[:1].upper()}{failed[1:]}.", strong=True)
     if race.judge is None or best is None or race.is_interrupted:

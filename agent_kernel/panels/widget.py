@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import anywidget
 import traitlets
 
-from agent_kernel.agents.races.comparison import html_of, text_of
+from agent_kernel.agents.race_comparison import html_of, text_of
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.panels.server import keep_thread
 from agent_kernel.queries import CARD, HISTORY
@@ -28,7 +28,7 @@ from agent_kernel.queries.agents import represent_card, represent_question
 from agent_kernel.quiet import Repeated
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.races.race import Race
+    from agent_kernel.agents.race import Race
     from agent_kernel.commands.board import Board
     from agent_kernel.commands.describe import Opens, Result
     from agent_kernel.panels import JobQueue

@@ -26,7 +26,7 @@ from agent_kernel.agents.events import (
     Success,
     TaskStart,
 )
-from agent_kernel.agents.races.comparison import data_of, race_table
+from agent_kernel.agents.race_comparison import data_of, race_table
 from agent_kernel.errors import RunNotFoundError, StoreError
 from agent_kernel.queries.changes import summary_of
 from agent_kernel.queries.listing import cells_took, code_line, find_stop, status_of

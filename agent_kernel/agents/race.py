@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from agent_kernel.agents import approval
+from agent_kernel.agents import approval, race_comparison
 from agent_kernel.agents.agent import Agent, open_context
 from agent_kernel.agents.agent_undo import RaceOutcome, is_race, race_outcome
 from agent_kernel.agents.approval import log_of, refuse_if_driven
@@ -42,8 +42,7 @@ from agent_kernel.agents.events import Cancelled, Fail, SubRun, Success, TaskSta
 from agent_kernel.agents.execution import ExecutionContext
 from agent_kernel.agents.models import check_price, model_named
 from agent_kernel.agents.models.provided import Provided
-from agent_kernel.agents.races import comparison
-from agent_kernel.agents.races.comparison import candidates_of, describe_unsaved
+from agent_kernel.agents.race_comparison import candidates_of, describe_unsaved, html_of, text_of
 from agent_kernel.agents.workers import (
     GRACE_S,
     Candidate,
@@ -238,7 +237,7 @@ class CandidatePool:
         self._unjudged: list[Candidate] = []  # which came to a result, and whose judge has not been asked
         self._since: dict[int, float] = {}
         self._deadline_s = 0.0
-        self._judging = comparison.Judging(judge, 0.0)
+        self._judging = race_comparison.Judging(judge, 0.0)
         self._own: list[Processes | ThreadPoolExecutor] = []
         self._open = ExitStack()
 
@@ -247,7 +246,7 @@ class CandidatePool:
     def begin(self, entries: Sequence[Entry], start: str, executor: AnyExecutor | None, terms: Terms) -> None:
         """Make the branches, and let the workers go."""
         self._deadline_s = terms.deadline_s
-        self._judging = comparison.Judging(self.judge, terms.deadline_s)
+        self._judging = race_comparison.Judging(self.judge, terms.deadline_s)
         processes = threads = executor
         if processes is None or threads is None:
             most = min(len(entries), os.cpu_count() or 1)
@@ -397,7 +396,7 @@ class CandidatePool:
         if self.is_over:
             return
         while self._unjudged:
-            self._record(comparison.mark_unjudged(self._unjudged.pop(0), reason))
+            self._record(race_comparison.mark_unjudged(self._unjudged.pop(0), reason))
         self._repo.set_setting(stop_key(self._log.run), b"1")
         cancelled = [future for future in self._running if future.cancel()]
         begun = [self._running.pop(future) for future in cancelled if self._has_begun(self._running[future])]
@@ -423,7 +422,7 @@ class CandidatePool:
         """Of a race that is cancelled nothing is judged any more."""
         found = self._collect(self._running.pop(future), future)
         is_unjudged = found.is_done and self.judge is not None
-        self._record(comparison.mark_unjudged(found, "the race was stopped") if is_unjudged else found)
+        self._record(race_comparison.mark_unjudged(found, "the race was stopped") if is_unjudged else found)
 
     def _record_stopped(self, number: int, reason: str) -> None:
         found = msgspec.structs.replace(self._candidates[number], status="interrupted", reason=reason)
@@ -664,7 +663,7 @@ class Race:
     def best(self) -> Candidate | None:
         """The one that the judge prefers; without a judge, the only one that came to a result, if it is only one."""
         is_judged = self.judge is not None or any(one.score is not None for one in self.candidates)
-        return comparison.best(self.candidates, is_judged=is_judged)
+        return race_comparison.best(self.candidates, is_judged=is_judged)
 
     @property
     def picked(self) -> int | None:
@@ -709,7 +708,7 @@ class Race:
         refuse_if_driven(self._log)
         chosen = self.best if number is None else self.candidate(number)
         if chosen is None:
-            failed = comparison.failure(self.candidates)
+            failed = race_comparison.failure(self.candidates)
             prefix = f"{failed}; " if failed else ""
             raise RaceError(f"{prefix}race {short_run(self.id)} has no best candidate: pick(NUMBER) names one")
         if not chosen.is_done:
@@ -773,16 +772,10 @@ class Race:
         return f"<Race {short_run(self.id)}: {len(self._pool)} candidates, {completed} done>"
 
     def __str__(self) -> str:
-        from agent_kernel.agents.races.comparison import text_of
-
         return text_of(self)
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        from agent_kernel.agents.races.comparison import html_of, text_of
-
         return {"text/plain": text_of(self), "text/html": html_of(self)}
 
     def _repr_html_(self) -> str:
-        from agent_kernel.agents.races.comparison import html_of
-
         return html_of(self)
