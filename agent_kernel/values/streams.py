@@ -266,7 +266,7 @@ _MOVED = {
     "agent_kernel.commands.timeline": "agent_kernel.commands.history",
     "agent_kernel.errors.base": "agent_kernel.errors",
     "agent_kernel.errors.doors": "agent_kernel.errors",
-    "agent_kernel.errors.records": "agent_kernel.errors.agents",
+    "agent_kernel.errors.records": "agent_kernel.errors",
     "agent_kernel.errors.repository": "agent_kernel.errors",
     "agent_kernel.errors.session": "agent_kernel.errors",
     "agent_kernel.errors.storage": "agent_kernel.errors",

@@ -8,20 +8,29 @@ from __future__ import annotations
 
 import io
 import os
+import pickle
+import pickletools
 import shutil
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from agent_kernel.errors import MissingCodeError
-from agent_kernel.session import Repository
+from agent_kernel.agents import agent
+from agent_kernel.commands.checkout import RefRow
+from agent_kernel.commands.describe import Lines
+from agent_kernel.errors import BranchInUseError, MissingCodeError
+from agent_kernel.records import queue
+from agent_kernel.repository import Change, ObjectId
+from agent_kernel.session import Report, Repository
 from agent_kernel.values import definitions, streams
 from tests.support.elsewhere import Sheet, SheetResult, elsewhere, other_pythons
 from tests.support.notebooks import Notebook
+from tests.values.notebook import Namespace
 
 NOTEBOOKS = {
     "a dataclass": (
@@ -357,3 +366,51 @@ def test_a_class_of_this_package_that_lies_elsewhere_now_is_found(old: str) -> N
 def test_what_an_earlier_release_stored_of_our_own_is_found(old: str, name: str) -> None:
     found = streams.Unpickler(io.BytesIO(), iter(()), []).find_class(old, name)
     assert (found.__module__, found.__qualname__) == (streams._MOVED[old], name)
+
+
+HEAD = ObjectId(bytes(33))
+ANSWERS: dict[str, tuple[str, Callable[[], object]]] = {
+    "a report of a session": (
+        "agent_kernel.session.reports",
+        lambda: Report(None, None, "main", (Change("x", "~", 3),)),
+    ),
+    "the same of a later release": (
+        "agent_kernel.session.operations",
+        lambda: Report(None, None, "main", notes=("a",)),
+    ),
+    "lines of a command": ("agent_kernel.commands.output", lambda: Lines(("a", "b"), {"count": 2})),
+    "a list of branches": ("agent_kernel.verbs.refs", lambda: RefRow("main", HEAD, "x = 1", "today", current=True)),
+    "an error that a cell kept": ("agent_kernel.errors.repository", lambda: BranchInUseError("main", "another kernel")),
+    "a member of a team": ("agent_kernel.records.teams", lambda: queue.Member(agent="ada", capabilities=["tests"])),
+    "what an agent is given": ("agent_kernel.agents.registry", lambda: agent.Member("high", "its own words")),
+}
+
+
+def as_stored_by(module: str, stream: bytes, now: str) -> bytes:
+    """The stream as it was written when the classes of `now` lay in another module."""
+    written = b""
+    codes = [(code.name, argument, place or 0) for code, argument, place in pickletools.genops(stream)]
+    for (code, argument, place), (_, _, end) in pairwise([*codes, ("", None, len(stream))]):
+        if argument == now:
+            written += pickle.SHORT_BINUNICODE + bytes([len(module)]) + module.encode()
+        elif code != "FRAME":  # its length is another one now, and small streams need none
+            written += stream[place:end]
+    return written
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_an_answer_that_an_earlier_release_stored_loads_with_its_values(answer: str) -> None:
+    old, make = ANSWERS[answer]
+    notebook = Namespace()
+    notebook.names["answer"] = value = make()
+    kept = notebook.keep("answer")
+    kept[0].blobs = [as_stored_by(old, blob, streams._MOVED[old]) for blob in kept[0].blobs]
+    assert any(old.encode() in blob for blob in kept[0].blobs)
+    (loaded,) = notebook.load(kept).values()
+    assert type(loaded) is type(value)
+    assert fields_of(loaded) == fields_of(value)
+
+
+def fields_of(value: object) -> dict[str, object]:
+    names: tuple[str, ...] = getattr(value, "__struct_fields__", ())
+    return {name: getattr(value, name) for name in names} or dict(vars(value))
