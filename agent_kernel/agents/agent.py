@@ -314,6 +314,8 @@ def narrowed_again(name: str, members: tuple[str, ...]) -> object:
     return _narrow(module, {member: getattr(module, member) for member in members})
 
 
+# -- agents, and how each begins tasks
+
 T = TypeVar("T")
 R = TypeVar("R")
 P = ParamSpec("P")

@@ -255,11 +255,6 @@ def open_panel(server: PanelServer, result: Result, opens: Opens) -> HistoryPane
     return HistoryPanel(server, context, {"args": args, "ok": opening}, start_of(opens), representations)
 
 
-# -- cards and the board
-#
-# A card has buttons, and also says what stands there without them. The board is sent again as it changes.
-
-
 # -- cards
 #
 # The cards under cells: of an agent that waits, of a race, of a question. Widgets with buttons, and what stands there without them.

@@ -516,6 +516,8 @@ _BADGE: Final = """<svg xmlns="http://www.w3.org/2000/svg" width="{width}" heigh
 """
 
 
+# -- run the line, and compare cell by cell
+
 _DISTRIBUTIONS: Final = {
     "sklearn": "scikit-learn",
     "cv2": "opencv-python",

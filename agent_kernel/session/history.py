@@ -243,6 +243,16 @@ class Recorder:
         return msgspec.structs.replace(cell, outputs=store_outputs(writer, draft.outputs))
 
 
+class LooseRecorder(Recorder):
+    """Stores commits that nothing names: whoever learns their ids may give them a name before they are collected."""
+
+    def publish(
+        self, writer: Writer, tree: Tree, draft: Draft, head: Head, branch: str | None
+    ) -> tuple[ObjectId, Commit]:
+        id = self.repo.store_loose(writer, self._commit(writer, tree, self._mask(draft), head))
+        return id, self.repo.commit_at(id)
+
+
 # What says whether the page or the packages are others than at the last commit. They are read by `provenance`, which
 # loads with the first commit.
 
@@ -341,16 +351,6 @@ def _stat(path: Path | str | None) -> os.stat_result | None:
         return None if path is None else os.stat(path)  # noqa: PTH116 - half of Path.stat, and every commit waits for it
     except (OSError, ValueError):
         return None
-
-
-class LooseRecorder(Recorder):
-    """Stores commits that nothing names: whoever learns their ids may give them a name before they are collected."""
-
-    def publish(
-        self, writer: Writer, tree: Tree, draft: Draft, head: Head, branch: str | None
-    ) -> tuple[ObjectId, Commit]:
-        id = self.repo.store_loose(writer, self._commit(writer, tree, self._mask(draft), head))
-        return id, self.repo.commit_at(id)
 
 
 def _cwd() -> str:
