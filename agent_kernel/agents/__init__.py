@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from agent_kernel.agents.models import FunctionModel as FunctionModel
     from agent_kernel.agents.models import ScriptedModel as ScriptedModel
     from agent_kernel.agents.models import Turn as Turn
-    from agent_kernel.agents.race import Race as Race
-    from agent_kernel.agents.race import race as race
+    from agent_kernel.agents.races import Race as Race
+    from agent_kernel.agents.races import race as race
     from agent_kernel.agents.run import Outcome as Outcome
     from agent_kernel.agents.run import Run as Run
     from agent_kernel.agents.run import Task as Task
@@ -64,7 +64,7 @@ _HOMES = {
         "ScriptedModel",
         "Turn",
     ),
-    "race": (
+    "races": (
         "Race",
         "race",
     ),

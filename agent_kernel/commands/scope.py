@@ -30,7 +30,7 @@ from agent_kernel.repository import Commit, Entry, Head, ObjectId, split_path
 if TYPE_CHECKING:
     from argparse import _MutuallyExclusiveGroup as Choice  # pyright: ignore[reportPrivateUsage]  # it has no other name
 
-    from agent_kernel.agents.race import Race
+    from agent_kernel.agents.races import Race
     from agent_kernel.session import Repository, Session
     from agent_kernel.session.committing import Report
 

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from agent_kernel.agents.events import Event, TaskStart
     from agent_kernel.agents.models import Delta
-    from agent_kernel.agents.race import Race
+    from agent_kernel.agents.races import Race
     from agent_kernel.agents.run import Run
     from agent_kernel.magics.agent_cell import AgentCell
     from agent_kernel.magics.binding import OutputRecorder
@@ -327,7 +327,7 @@ class Tasks:
 
     def _race(self, cell: AgentCell) -> Race:
         """Try the task several times at once. With a judge the best is picked as soon as all have ended."""
-        from agent_kernel.agents.race import race
+        from agent_kernel.agents.races import race
 
         context = self._open_cell_context(cell)
         names = [] if cell.fork.isdecimal() else [name.strip() for name in cell.fork.split(",") if name.strip()]
@@ -388,7 +388,7 @@ class Tasks:
         Raises:
             RunNotFoundError: no run has this id. RaceError: the notebook has no history.
         """
-        from agent_kernel.agents.race import Race
+        from agent_kernel.agents.races import Race
 
         return self.races.get(id) or Race.again(self.open_context(), id)
 

@@ -21,7 +21,7 @@ from agent_kernel.queries import FOOTER
 from agent_kernel.repository import hex_of
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.race import Race
+    from agent_kernel.agents.races import Race
     from agent_kernel.commands.describe import Opens, Result
     from agent_kernel.commands.scope import Scope
     from agent_kernel.errors import MergeConflictError
@@ -36,7 +36,7 @@ __all__ = ["Job", "JobQueue", "Panels"]
 
 logger = logging.getLogger(__name__)
 
-_RACE = ("agent_kernel.agents.race", "Race")
+_RACE = ("agent_kernel.agents.races", "Race")
 PANEL, NOTEBOOK = "agent_kernel.panel", "agent_kernel.notebook"  # the comm targets
 
 _STORE_LEFT = (

@@ -28,7 +28,7 @@ from agent_kernel.queries.agents import represent_card, represent_question
 from agent_kernel.quiet import Repeated
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.race import Race
+    from agent_kernel.agents.races import Race
     from agent_kernel.commands.board import Board
     from agent_kernel.commands.describe import Opens, Result
     from agent_kernel.panels import JobQueue

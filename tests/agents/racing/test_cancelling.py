@@ -13,7 +13,7 @@ import pytest
 
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.models import FunctionModel, Turn
-from agent_kernel.agents.race import race
+from agent_kernel.agents.races import race
 from agent_kernel.agents.workers import runs_in_thread
 from agent_kernel.errors import RaceError
 from agent_kernel.session import Versioned
@@ -24,7 +24,7 @@ from tests.agents.racing.racers import GOOD
 def test_a_candidate_that_takes_no_interrupt_is_not_waited_for(
     state: Versioned, pool: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent_kernel.agents.race.GRACE_S", 0.3)
+    monkeypatch.setattr("agent_kernel.agents.races.GRACE_S", 0.3)
     gate = threading.Event()
     state["rows"] = []
     model = FunctionModel(lambda _: Turn("import sys\nsys.modules['gate'].wait()\ntask.success(1)"), "deaf")

@@ -15,7 +15,7 @@ from agent_kernel.agents.event_log import EventStore
 from agent_kernel.agents.events import Event, Output, SubRun
 from agent_kernel.agents.limits import Limits
 from agent_kernel.agents.models import FunctionModel, Request, Turn
-from agent_kernel.agents.race import race
+from agent_kernel.agents.races import race
 from agent_kernel.agents.workers import stop_key
 from agent_kernel.errors import ModelError, RaceError
 from agent_kernel.session import Versioned

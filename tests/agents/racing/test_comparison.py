@@ -6,8 +6,8 @@ from concurrent.futures import Executor
 
 import pytest
 
-from agent_kernel.agents.race import Race, race
 from agent_kernel.agents.race_comparison import data_of
+from agent_kernel.agents.races import Race, race
 from agent_kernel.session import Versioned
 from tests.agents.races import scripted
 from tests.agents.racing.racers import BAD, GOOD

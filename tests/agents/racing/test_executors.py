@@ -12,7 +12,7 @@ import pytest
 
 from agent_kernel.agents.agent import Agent, open_context
 from agent_kernel.agents.event_log import EventStore
-from agent_kernel.agents.race import list_entries, race
+from agent_kernel.agents.races import list_entries, race
 from agent_kernel.agents.workers import model_of, stop_key
 from agent_kernel.errors import ModelError
 from agent_kernel.session import Versioned

@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 
 import agent_kernel as ak
-from agent_kernel.agents.race import race
+from agent_kernel.agents.races import race
 from agent_kernel.agents.workers import Candidate
 from agent_kernel.errors import RaceError
 from agent_kernel.session import Versioned

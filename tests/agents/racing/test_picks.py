@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import agent_kernel as ak
 from agent_kernel.agents.agent import open_context
 from agent_kernel.agents.models import Answer, Delta, Request, register
-from agent_kernel.agents.race import Race, race
 from agent_kernel.agents.race_comparison import data_of
+from agent_kernel.agents.races import Race, race
 from agent_kernel.errors import RaceError, RunNotFoundError
 from agent_kernel.session import Versioned
 from tests.agents.races import by_task, scripted
