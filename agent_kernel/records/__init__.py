@@ -2,7 +2,7 @@
 
 `schema` says what a model's record is, `lines` where records lie (on a branch, or beside all branches) and how they change, `trees` how commits hold them,
 `collection` is what a program holds: `Records`, a mapping of one model. `lists` are lists that grow at their end, `state` the values of an
-agent, `memory` what it remembers, `locks` what processes wait for. The verbs (workflows, queues, tools …) are small
+agent, `memory` what it remembers, `queue` what processes wait for. The verbs (workflows, queues, tools …) are small
 classes on `Records`, and write nothing themselves.
 """
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from agent_kernel.records.collection import Subscription as Subscription
     from agent_kernel.records.lists import ListChange as ListChange
     from agent_kernel.records.lists import RecordList as RecordList
-    from agent_kernel.records.locks import Lock as Lock
     from agent_kernel.records.memory import Memory as Memory
     from agent_kernel.records.memory import Tiers as Tiers
+    from agent_kernel.records.queue import Lock as Lock
     from agent_kernel.records.schema import Record as Record
     from agent_kernel.records.schema import migration as migration
     from agent_kernel.records.state import State as State
@@ -42,7 +42,7 @@ __all__ = [
 _HOMES = {
     "collection": ("Change", "Records", "Subscription"),
     "lists": ("ListChange", "RecordList"),
-    "locks": ("Lock",),
+    "queue": ("Lock",),
     "memory": ("Memory", "Tiers"),
     "schema": ("Record", "migration"),
     "state": ("State",),

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from agent_kernel.records.documents import Secret
     from agent_kernel.records.knowledge import Knowledge
     from agent_kernel.records.lists import RecordList
-    from agent_kernel.records.locks import Lock
-    from agent_kernel.records.queue import Queue, Teams
+    from agent_kernel.records.queue import Lock, Queue, Teams
     from agent_kernel.records.schema import Plane
     from agent_kernel.records.speech import Speech
     from agent_kernel.records.state import State
@@ -199,7 +198,7 @@ class Repository(repository.Repository):
             lease_s: seconds after which it ends by itself. It ends sooner where its process or machine is gone.
             wait_s: seconds for which `with` waits until it raises LockHeldError; by default as long as a lease.
         """
-        from agent_kernel.records.locks import Lock
+        from agent_kernel.records.queue import Lock
 
         return Lock(self, name, lease_s=lease_s, wait_s=wait_s)
 

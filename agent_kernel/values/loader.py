@@ -442,6 +442,8 @@ _REFERENCE = 150
 
 def _by_need(streams: Sequence[Streams]) -> list[Streams]:
     """In an order in which a group comes after those whose classes it needs, as far as they do not need each other."""
+    if len(streams) < 2:
+        return list(streams)
     owners = {uid: number for number, stream in enumerate(streams) for uid in stream.class_ids}
     needs = [[owners[uid] for uid in stream.group.needs if uid in owners] for stream in streams]
     return [streams[number] for number in by_need(needs)]

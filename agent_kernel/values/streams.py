@@ -272,6 +272,7 @@ _MOVED = {
     "agent_kernel.errors.storage": "agent_kernel.errors",
     "agent_kernel.errors.values": "agent_kernel.errors",
     "agent_kernel.panels.cards": "agent_kernel.panels.widget",
+    "agent_kernel.records.locks": "agent_kernel.records.queue",
     "agent_kernel.records.sealing": "agent_kernel.records.documents",
     "agent_kernel.records.teams": "agent_kernel.records.queue",
     "agent_kernel.repository.blobs": "agent_kernel.repository.objects",
