@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from agent_kernel.agents.run import Outcome as Outcome
     from agent_kernel.agents.run import Run as Run
     from agent_kernel.agents.run import Task as Task
+    from agent_kernel.agents.run import Trial as Trial
+    from agent_kernel.agents.run import measure as measure
     from agent_kernel.agents.workers import Candidate as Candidate
 
 __all__ = [
@@ -40,8 +42,10 @@ __all__ = [
     "Run",
     "ScriptedModel",
     "Task",
+    "Trial",
     "Turn",
     "here",
+    "measure",
     "pprint_events",
     "race",
     "view",
@@ -72,6 +76,8 @@ _HOMES = {
         "Outcome",
         "Run",
         "Task",
+        "Trial",
+        "measure",
     ),
     "workers": ("Candidate",),
 }
