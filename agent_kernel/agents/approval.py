@@ -537,6 +537,9 @@ def run_status(event_store: EventStore, events: Sequence[Event], undone: Collect
     """
     state = state_of(events)
     if state == "running" and event_store.find_driver(events[0].run) is None:
+        # Whoever drives a run lets it go behind its last event: that may have come since these were read.
+        if newer := tuple(event_store.of(events[0].run, events[-1].seq)):
+            return run_status(event_store, (*events, *newer), undone)
         return "decided" if is_decided(events) else "stopped"
     return "undone" if state in OVER and events[0].run in undone else state
 

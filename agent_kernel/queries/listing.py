@@ -19,7 +19,7 @@ import msgspec
 
 from agent_kernel.agents.agent_undo import find_elsewhere_error, is_race
 from agent_kernel.agents.approval import run_status
-from agent_kernel.agents.event_log import EventStore, active_seconds, short_run, steps_in, usage_of
+from agent_kernel.agents.event_log import EventStore, active_seconds, short_run, state_of, steps_in, usage_of
 from agent_kernel.agents.events import (
     Action,
     ApprovalDecided,
@@ -632,6 +632,8 @@ def where_stopped(event_store: EventStore, events: Sequence[Event]) -> tuple[str
     if not events or events[0].parent_run or is_race(events[0]):
         return "", None
     state = run_status(event_store, events)
+    if state != state_of(events) and (newer := tuple(event_store.of(events[0].run, events[-1].seq))):
+        return where_stopped(event_store, (*events, *newer))  # it went on since its events were read
     if state == "failed":
         failed = next(event for event in reversed(events) if isinstance(event, Fail))
         text = failed.reason if failed.reason.startswith("stopped after ") else f"stopped at a limit: {failed.reason}"

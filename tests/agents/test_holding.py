@@ -27,6 +27,7 @@ from agent_kernel.agents.execution import ExecutionContext
 from agent_kernel.agents.run import Run, Trial, measure
 from agent_kernel.commands.places import copy_store
 from agent_kernel.mcp.tools import Steps
+from agent_kernel.queries.listing import where_stopped
 from agent_kernel.repository import Holder, hex_of
 from agent_kernel.storage import LmdbStore
 
@@ -99,6 +100,17 @@ def test_a_run_that_another_process_drives_is_refused_with_its_name_and_nothing_
         child.stdin.flush()
         assert child.stdout.read() == "asked\n1\n"
         assert place.event_store.find_driver(id) is None
+
+
+def test_a_run_that_ends_while_it_is_looked_at_is_not_taken_for_one_that_stopped(tmp_path: Path) -> None:
+    with driving(tmp_path) as (child, id), closing(LmdbStore(tmp_path / "store")) as store:
+        event_store = EventStore(store)
+        read_before = tuple(event_store.of(id))
+        assert approval.run_status(event_store, read_before) == "running"
+        assert child.communicate("\n\n")[0] == "asked\n1\n"
+        now = approval.run_status(event_store, tuple(event_store.of(id)))
+        assert approval.run_status(event_store, read_before) == now == "completed"
+        assert where_stopped(event_store, read_before) == ("", None)
 
 
 def test_the_run_of_a_process_that_was_killed_is_taken_over(tmp_path: Path) -> None:
