@@ -100,7 +100,6 @@ class Base(msgspec.Struct, frozen=True):
     id: ObjectId
     payload: bytes  # of a commit with its id behind it
     depth: int  # 0: stored whole
-    is_shared: bool = False  # many others differ from it: what compresses them is made once
 
 
 def make_damaged_error(key: bytes, reason: str = "its bytes do not match its id") -> DamagedObjectError:
@@ -332,36 +331,16 @@ def _parts(key: bytes, stored: Buffer) -> tuple[int, bytes | None, memoryview]:
 
 def _differences(payload: Buffer, base: Base, span: tuple[int, int] | None) -> Iterator[tuple[int, bytes]]:
     """The difference in each form that fits, each with its codec, the quickest one first."""
-    patch = None if base.is_shared else _patch(payload, base.payload, span)
+    patch = _patch(payload, base.payload, span)
     if patch is not None:
         yield BASED | PATCH, patch
-    yield BASED, _difference(payload, base)
+    yield BASED, _difference(payload, base.payload)
 
 
-def _difference(payload: Buffer, base: Base) -> bytes:
-    if not base.is_shared:
-        return _compressor_from(base.payload).compress(payload)
-    known, compressor = getattr(_of_thread, "compressor_from", (None, None))
-    if compressor is None or known != base.payload:
-        compressor = _compressor_from(base.payload)
-        _of_thread.compressor_from = base.payload, compressor
-    return compressor.compress(payload)
-
-
-def _compressor_from(base: bytes) -> zstandard.ZstdCompressor:
+def _difference(payload: Buffer, base: bytes) -> bytes:
     dictionary = zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
     level = 1 if len(base) <= _LONG_BASE else 3  # the quickest one does not find all that is in a long one
-    return zstandard.ZstdCompressor(level=level, dict_data=dictionary, write_dict_id=False)
-
-
-def _decompressor_from(base: bytes) -> zstandard.ZstdDecompressor:
-    """The thread's last one, where it fits: commits that follow each other differ from the same one."""
-    known, decompressor = getattr(_of_thread, "decompressor_from", (None, None))
-    if decompressor is None or known != base:
-        dictionary = zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
-        decompressor = zstandard.ZstdDecompressor(dict_data=dictionary)
-        _of_thread.decompressor_from = base, decompressor
-    return cast("zstandard.ZstdDecompressor", decompressor)
+    return zstandard.ZstdCompressor(level=level, dict_data=dictionary, write_dict_id=False).compress(payload)
 
 
 def _patch(payload: Buffer, base: bytes, span: tuple[int, int] | None) -> bytes | None:
@@ -405,7 +384,8 @@ def _inflate(key: bytes, body: memoryview, base: bytes = b"") -> bytes:
     try:
         if not base:
             return zstandard.ZstdDecompressor().decompress(body)
-        return _decompressor_from(base).decompress(body)
+        dictionary = zstandard.ZstdCompressionDict(base, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+        return zstandard.ZstdDecompressor(dict_data=dictionary).decompress(body)
     # A damaged header may claim any size, more than there is memory.
     except (zstandard.ZstdError, MemoryError) as error:
         raise make_damaged_error(
@@ -476,21 +456,7 @@ class Objects:
             DamagedObjectError: it is missing, or its bytes are not what was stored.
             NewerFormatError: a newer release wrote it.
         """
-        key = kind + id
-        with self._refusing():
-            payload = self._read_beside(key)
-        return self.get_many(kind, [id])[id] if payload is None else payload
-
-    def _read_beside(self, key: bytes) -> bytes | None:
-        """The payload of an object that is stored whole, or differs from one that was read lately: most are. None of any other."""
-        stored = None if key in self._bases else self._store.get_many((key,)).get(key)
-        based = None if stored is None else base_of(key, stored)
-        near = None if based is None else self._bases.get(based[0])
-        if stored is None or (based is not None and near is None):
-            return None
-        self._note_read(key, 0 if based is None else based[1])
-        content = b"" if based is None or near is None else _content_of_base(key[:1], id_of(based[0]), near.payload)
-        return unwrap(key, stored, content, strictly=self._refuse is not None)
+        return self.get_many(kind, [id])[id]
 
     def get_many(self, kind: bytes, ids: Iterable[ObjectId]) -> dict[ObjectId, bytes]:
         """The payloads of all these objects, in one round trip; raises as `get` does."""
@@ -789,7 +755,6 @@ class Writer:
         base: tuple[ObjectId, bytes] | None = None,
         most_depth: int = MOST_DEPTH,
         id: ObjectId | None = None,
-        similar: Base | None = None,
         span: tuple[int, int] | None = None,
     ) -> ObjectId:
         """Store a payload, unless it is known to be there, and return its id.
@@ -799,7 +764,6 @@ class Writer:
             decoded: what the payload decodes to, for the cache.
             base: id and payload of an object of this kind that differs little, to store the difference from.
             most_depth: of differences from differences.
-            similar: an object that stays, to store the difference from it.
             span: where bytes stand that take the place of as many others of `base`, if that is all that differs.
         """
         id = id or address(payload)
@@ -811,7 +775,7 @@ class Writer:
         if key not in self._pending and key not in self._presence.keys:
             known = None
             if BASE_FROM <= len(payload) <= _KEEP_PAYLOAD:  # or it could not be stored whole again
-                known = similar if base is None else self._objects.base_for(kind, *base, self._depths)
+                known = None if base is None else self._objects.base_for(kind, *base, self._depths)
             parts = wrap(
                 id, payload, compress=compress, base=known, version=version_of(kind), most_depth=most_depth, span=span
             )
@@ -894,11 +858,6 @@ class Writer:
     def pending(self) -> dict[bytes, tuple[bytes, Buffer]]:
         """What the publishing swap is to store itself."""
         return self._pending
-
-    def find_whole(self, key: bytes) -> bytes | None:
-        """The payload of what the publishing swap is to store as no difference from anything."""
-        parts = self._pending.get(key)
-        return None if parts is None or is_based(parts[0]) else self._payloads.get(key)
 
     def note_published(self) -> None:
         """Note that the swap that stored `pending()` went through."""

@@ -40,7 +40,7 @@ from agent_kernel.repository.commits import (
     revision_text,
     short,
 )
-from agent_kernel.repository.objects import Base, Objects, Presence, Writer
+from agent_kernel.repository.objects import Objects, Presence, Writer
 from agent_kernel.repository.refs import (
     BESIDE,
     EPOCH,
@@ -82,18 +82,6 @@ _NO_SETTINGS: Final[Mapping[str, bytes | None]] = {}
 MASKED: Final = "masked"  # the setting that names the variables of which later commits mask what code says
 
 
-_MOST_SIMILAR: Final = 64  # commits that differ from one
-_LONGEST_SIMILAR: Final = 4_096  # bytes of a commit from which others differ
-
-
-class _SimilarCommit(msgspec.Struct):
-    """A commit that the next ones may be stored as differences from, while nothing is deleted."""
-
-    epoch: bytes | None
-    base: Base
-    uses: int = 0
-
-
 class _Setting(msgspec.Struct, frozen=True, array_like=True):
     stamp: int
     value: bytes
@@ -119,7 +107,6 @@ class Repository:
         self.objects = Objects(store)
         self.pointers = Pointers(store)
         self.presence = Presence()
-        self._similar: _SimilarCommit | None = None
         self.history = History(self.objects)
         self.refs = Refs(self.pointers, self.objects, self.history)
         self.leases = Leases(self.pointers)
@@ -317,23 +304,6 @@ class Repository:
             self.presence.at(epoch)
             self.objects.forget_cached()
         return Writer(self.store, self.objects, self.presence)
-
-    def find_similar_commit(self, writer: Writer) -> Base | None:
-        """A commit that stays and that others may be stored as differences from: most say nearly the same.
-
-        Not the parent of each: what follows one commit for long takes one look more to be read, and no chain of them.
-        """
-        similar = self._similar
-        if similar is None or similar.epoch != writer.epoch or similar.uses >= _MOST_SIMILAR:
-            return None
-        similar.uses += 1
-        return similar.base
-
-    def note_published(self, writer: Writer, commit: ObjectId) -> None:
-        """Let the next commits differ from this one, if it was stored whole."""
-        payload = writer.find_whole(Kind.COMMIT + commit)
-        if payload is not None and len(payload) <= _LONGEST_SIMILAR:
-            self._similar = _SimilarCommit(writer.epoch, Base(commit, payload + commit, 0, is_shared=True))
 
     def tree(self, id: ObjectId | None) -> Tree:
         """The tree of this id; None is the empty one."""
@@ -662,7 +632,6 @@ def publish(
         move.objects = writer.stored_within()
 
     repo.pointers.change(build)
-    repo.note_published(writer, id)
     writer.note_published()
     return id
 
@@ -686,8 +655,7 @@ def _add_commit(repo: Repository, writer: Writer, commit: Commit) -> ObjectId:
     base = None
     if commit.recent and commit.parents:  # it holds most of what its parent holds
         base = commit.parents[0], encode(repo.commit_at(commit.parents[0]))
-    similar = None if base is not None else repo.find_similar_commit(writer)
-    id = writer.add(Kind.COMMIT, encode(commit), decoded=commit, base=base, most_depth=DEEPEST, similar=similar)
+    id = writer.add(Kind.COMMIT, encode(commit), decoded=commit, base=base, most_depth=DEEPEST)
     for parent in commit.parents:  # or a long session keeps every commit that it made
         repo.objects.supersede(Kind.COMMIT, parent)
     return id

@@ -12,7 +12,7 @@ import pytest
 from agent_kernel.errors import BranchInUseError, DamagedObjectError, StoreUnavailableError
 from agent_kernel.repository import upkeep
 from agent_kernel.repository.commits import Blob, Commit, Entry, Kind, Manifest, ObjectId, encode
-from agent_kernel.repository.objects import Pieces, Writer, base_of, digest_pieces, plan_cuts, read_blob, store_blob
+from agent_kernel.repository.objects import Pieces, Writer, digest_pieces, plan_cuts, read_blob, store_blob
 from agent_kernel.repository.refs import Head, Holder, start_of
 from agent_kernel.repository.repository import Repository
 from agent_kernel.repository.upkeep import collect
@@ -256,26 +256,6 @@ def test_nodes_stored_as_differences_outlive_what_they_differ_from(any_repo: Rep
     fresh = Repository(any_repo.store)
     assert values_at(fresh, fresh.resolve("alone")) == values
     assert fresh.verify().is_sound
-
-
-def test_commits_outlive_the_one_that_they_are_stored_as_differences_from(any_repo: Repository) -> None:
-    for step in range(12):
-        commit_values(any_repo, {"a": f"step {step}"}, message="what all of them say " * 9)
-    tip = any_repo.head("s").commit
-    assert tip is not None
-    writer = any_repo.writer()
-    alone = Commit(tree=any_repo.commit_at(tip).tree, author=AUTHOR, time_ns=1, message="what all of them say " * 9)
-    made = any_repo.publish(writer, alone, head=Head(None, None), session="s", message="", branch="alone")
-    (stored,) = any_repo.store.get_many([Kind.COMMIT + made]).values()
-    assert base_of(Kind.COMMIT + made, stored) is not None
-    any_repo.delete_branch("main", force=True)
-    _forget_reflog(any_repo)
-    assert any_repo.gc(grace_s=0).objects_deleted > 12
-    fresh = Repository(any_repo.store)
-    assert fresh.commit_at(fresh.resolve("alone")) == alone
-    assert fresh.verify().is_sound
-    assert values_at(any_repo, commit_values(any_repo, {"b": "2"}, branch="alone")) == {"a": "step 11", "b": "2"}
-    assert any_repo.verify().is_sound
 
 
 def test_nothing_is_deleted_where_it_cannot_be_told_what_is_reachable(repo: Repository) -> None:

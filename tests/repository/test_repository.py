@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from agent_kernel import repository
-from agent_kernel.errors import NewerFormatError, NotAStoreError, StoreFullError
+from agent_kernel.errors import NewerFormatError, NotAStoreError
 from agent_kernel.repository.commits import (
     Author,
     Cell,
@@ -20,14 +20,12 @@ from agent_kernel.repository.commits import (
     Entry,
     Kind,
     Manifest,
-    ObjectId,
     address,
     decode_commit,
     decode_entry,
     encode,
     hex_of,
 )
-from agent_kernel.repository.objects import base_of
 from agent_kernel.repository.refs import FORMAT, FORMAT_VERSION, Stamp
 from agent_kernel.repository.repository import Repository
 from agent_kernel.repository.rewrite import Retention
@@ -205,40 +203,6 @@ def test_tiny_commits_take_less_than_two_kilobytes_each(tmp_path: Path) -> None:
     assert size / 500 < 2048
 
 
-def test_commits_that_say_nearly_the_same_are_stored_as_what_they_differ_in(
-    any_repo: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[ObjectId] = []
-    for number in range(200):
-        cell = Cell(f"x{number} = {number}".ljust(60), id="a1b2c3d4", number=number)
-        made.append(commit_values(any_repo, {"x": str(number)}, cell=cell, kind="cell", cwd="/home/ada/work"))
-    keys = [Kind.COMMIT + id for id in made]
-    stored = any_repo.store.get_many(keys)
-    bases = [base_of(key, stored[key]) for key in keys]
-    assert sum(base is None for base in bases) <= 5
-    assert {depth for _, depth in filter(None, bases)} == {1}
-    assert sum(map(len, stored.values())) / len(made) < 170
-    fresh = Repository(any_repo.store)
-    asked: list[str] = []
-    monkeypatch.setattr(any_repo.store, "get_many", _counted(any_repo.store.get_many, "get_many", asked))
-    assert [commit.cell.number for _, commit in fresh.log(made[-1]) if commit.cell] == list(range(199, -1, -1))
-    assert len(asked) <= 200 + 3 * 5  # what many differ from is read once
-    assert fresh.verify().is_sound
-
-
-def test_a_commit_that_failed_is_no_base_of_the_next(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    swap = repo.store.swap
-    monkeypatch.setattr(repo.store, "swap", _failing)
-    for _ in range(3):
-        with pytest.raises(StoreFullError):
-            commit_values(repo, {"x": "0"}, message="never stored " * 20)
-    monkeypatch.setattr(repo.store, "swap", swap)
-    for number in range(3):
-        commit_values(repo, {"x": str(number)}, message="stored " * 40)
-    assert repo.verify().is_sound
-    assert len(list(Repository(repo.store).log(repo.resolve("main")))) == 3
-
-
 @pytest.mark.parametrize("size", [60_000, 70_000, 10_000_000])
 def test_a_commit_with_much_text_is_stored_whole_where_it_has_to_be(any_repo: Repository, size: int) -> None:
     for message in ("short " * 50, "long! " * (size // 6), "short " * 49):
@@ -252,10 +216,6 @@ def test_a_commit_with_much_text_is_stored_whole_where_it_has_to_be(any_repo: Re
         fresh = Repository(any_repo.store)
         assert [fresh.commit_at(id).message for id in (made, loose)] == [message, message]
     assert any_repo.verify().is_sound
-
-
-def _failing(*_: object) -> bool:
-    raise StoreFullError("memory:", "no room")
 
 
 def test_a_preview_is_inline_or_an_object(repo: Repository) -> None:
