@@ -143,7 +143,8 @@ class _Look:
                 below = self._below(value)
                 self._items += len(below)
                 _expect(len(self._seen) <= _MOST_OBJECTS and self._items <= _MOST_ITEMS)
-                self._places.append(len(below))
+                # A set that is freed leaves its place to the next frozenset, whose items may be the same.
+                self._places.extend((id(type(value)), len(below)))
                 if not self._take_atoms(below):
                     waiting += below
         _expect(self._is_worth or bool(self._longs))
@@ -176,7 +177,9 @@ class _Look:
         digest = self.digest(atoms.guess_digest) if all(map(atoms.may_hold_atoms, self._longs)) else b""
         shareable = (item for item, value in self._seen.items() if id(type(value)) not in _UNCHANGING_IDS)
         sets = frozenset(id(value) for value in self._longs if id(type(value)) == id(set))
-        return Known(digest, frozenset(ids_of(self._longs)), sets, self._results.union(shareable)) if digest else None
+        # Of a dict that is none of the builtin ones a copy was digested, whose address the dump may use again.
+        longs = frozenset(ids_of(self._longs)).intersection(self._seen)
+        return Known(digest, longs, sets, self._results.union(shareable)) if digest else None
 
     def _below(self, value: Any) -> list[Any]:
         """What is saved of an object, and can be looked at in turn."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import collections
+
 import pytest
 
-from agent_kernel.values import atoms
+from agent_kernel.session.tracking import Living
+from agent_kernel.values import atoms, group_digests
 from tests.support.notebooks import Notebook, names_changed
 
 N = 2 * atoms.LONG
@@ -75,6 +78,37 @@ def test_a_change_is_found_and_taken_back(change: str) -> None:
         nb.checkout(first)
         assert nb.look(CONTENT) == before
         assert nb.look("(type(v) is Vocabulary, v.words is also, type(v.order[-1]))") == (True, True, int)
+
+
+REPLACED = """
+def replace(make):
+    place, v.marks = id(v.marks), None
+    made = []
+    while id(v.marks) != place and len(made) < 50_000:
+        made.append(make())
+        v.marks = made[-1]
+"""
+
+
+@pytest.mark.parametrize(("old", "new"), [("{1, 2}", "frozenset((1, 2))"), ("frozenset((1, 2))", "{1, 2}")])
+def test_a_short_set_that_is_replaced_by_one_of_another_type_in_its_place_is_found(old: str, new: str) -> None:
+    with Notebook() as nb:
+        nb.run(f"{MADE}{REPLACED}v.marks = {old}")
+        first = nb.run("v.has('word 1')")
+        changed = nb.run(f"replace(lambda: {new})")
+        assert names_changed(changed) == {"v"}
+        nb.checkout(first)
+        assert nb.look("v.marks.__class__") is type(eval(old))
+        nb.checkout(changed)
+        assert nb.look("v.marks.__class__") is type(eval(new))
+
+
+def test_only_containers_that_stay_are_left_out_of_a_walk() -> None:
+    words = [f"word {n}" for n in range(N)]
+    holder = [words, collections.Counter(words)]
+    known = group_digests.digest_first({"holder": holder}, Living(), {})
+    assert known is not None
+    assert known.longs == {id(words)}
 
 
 def test_a_part_that_is_replaced_by_an_equal_one_is_shared_with_who_holds_that() -> None:
