@@ -411,26 +411,56 @@ def reduce_polars_frame(pickler: Pickler, frame: Any) -> Any:
 
 
 def _save_column(pickler: Pickler, column: Any) -> Any:
-    """The bytes of a column; where an array has the same memory, the pieces of the column as views of that."""
-    pieces = _numbers_of(column)
-    has_others = [pickler.looks_at(piece, *_bounds(piece)) for piece in pieces]
-    if any(has_others):
-        made = (column.name, column.dtype, pieces)
-        pickler.keepalive.append(made)
-        pickler.muted.update(map(id, pieces))
-        pickler.private.update(map(id, pieces))
-        return made
-    return pickler.buffer(column.__getstate__())
+    """The bytes of a column; where an array has the same memory as a piece of it, each piece as a view or as bytes."""
+    pieces = [(chunk, _parts_of(chunk)) for chunk in column.get_chunks() if len(chunk)]
+    are_lent = [_is_lent(pickler, part) for _, parts in pieces for part in parts]  # of each, for that notes its memory
+    if not any(are_lent):
+        return pickler.buffer(column.__getstate__())
+    made = (column.name, column.dtype, [_save_piece(pickler, *piece) for piece in pieces])
+    pickler.keepalive.append(made)
+    return made
 
 
-def _numbers_of(column: Any) -> list[Any]:
-    """The memory of a column of numbers, as arrays: polars takes an array of numpy without a copy, until it has to write."""
-    if "numpy" not in sys.modules or not (column.dtype.is_numeric() or column.dtype.base_type().__name__ == "Array"):
+def _save_piece(pickler: Pickler, chunk: Any, parts: list[Any]) -> Any:
+    if not parts:
+        return pickler.buffer(chunk.__getstate__())
+    if _base_name(chunk.dtype) == "Struct":
+        return [_save_column(pickler, part) for part in parts]
+    (array,) = parts
+    pickler.muted.add(id(array))
+    pickler.private.add(id(array))
+    return array
+
+
+def _is_lent(pickler: Pickler, part: Any) -> bool:
+    """Whether an array has the memory of a part of a column, or of a part of that."""
+    if not hasattr(part, "get_chunks"):
+        return pickler.looks_at(part, *_bounds(part))
+    below = [_is_lent(pickler, one) for chunk in part.get_chunks() for one in _parts_of(chunk)]
+    return any(below)
+
+
+def _parts_of(chunk: Any) -> list[Any]:
+    """The memory of a piece of numbers or times as an array, and the fields of structs: polars takes arrays of numpy without a copy.
+
+    None where some numbers are missing, or numpy has no such: these are polars' own.
+    """
+    if "numpy" not in sys.modules:
+        return []
+    name = _base_name(chunk.dtype)
+    if name == "Struct":
+        return [] if chunk.null_count() else [chunk.struct.field(field) for field in chunk.struct.fields]
+    if not (chunk.dtype.is_numeric() or chunk.dtype.is_temporal() or name == "Array"):
         return []
     try:
-        return [piece.to_numpy(allow_copy=False) for piece in column.get_chunks() if len(piece)]
-    except (RuntimeError, TypeError):  # some are missing, or numpy has no such numbers: they are polars' own
+        return [(chunk.to_physical() if chunk.dtype.is_temporal() else chunk).to_numpy(allow_copy=False)]
+    except (RuntimeError, TypeError):
         return []
+
+
+def _base_name(dtype: Any) -> str:
+    name: str = dtype.base_type().__name__
+    return name
 
 
 def _bounds(array: Any) -> tuple[int, int]:

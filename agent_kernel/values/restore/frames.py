@@ -12,12 +12,12 @@ from agent_kernel.values.restore.buffers import StoredBytes, bytes_of, fresh_mem
 
 
 def polars_series(state: StoredBytes | tuple[str, Any, list[Any]]) -> Any:
-    """From the bytes that polars gave, or from a name, a type and the arrays whose memory it looks at."""
+    """From the bytes that polars gave, or from a name, a type and pieces, some of them arrays whose memory it looks at."""
     import polars as pl
 
     if isinstance(state, tuple):
         name, dtype, pieces = state
-        first, *others = (_over_array(name, dtype, piece) for piece in pieces)
+        first, *others = (_polars_piece(name, dtype, piece) for piece in pieces)
         for other in others:
             first.append(other)
         return first
@@ -26,10 +26,15 @@ def polars_series(state: StoredBytes | tuple[str, Any, list[Any]]) -> Any:
     return made
 
 
-def _over_array(name: str, dtype: Any, array: Any) -> Any:
+def _polars_piece(name: str, dtype: Any, piece: Any) -> Any:
+    import numpy as np
     import polars as pl
 
-    made = pl.Series(name, array)
+    if isinstance(piece, list):
+        return pl.DataFrame([polars_series(field) for field in piece]).to_struct(name)
+    if not isinstance(piece, np.ndarray):
+        return polars_series(piece)
+    made = pl.Series(name, piece)
     return made if made.dtype == dtype else made.cast(dtype)
 
 
