@@ -7,7 +7,7 @@ import pytest
 from agent_kernel.errors import LostValueError
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from tests.support.notebooks import Notebook
+from tests.support.notebooks import Notebook, names_changed
 
 IMPORTS = (
     "import array, collections, datetime, decimal, fractions, functools, io, itertools, pathlib, random, types\n"
@@ -134,3 +134,25 @@ def test_a_table_comes_back_though_something_that_was_set_on_it_cannot_be_saved(
         assert nb.look("x.a.sum() + len(x.copy())") == 5
         with pytest.raises(LostValueError, match="a generator cannot be saved"):
             nb.look("next(x.note)")
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "collections.Counter('aab')",
+        "collections.Counter(f'w{n}' for n in range(20_000))",
+        "random.Random(1)",
+    ],
+)
+def test_attributes_that_a_cell_sets_on_a_counter_or_a_generator_come_back(made: str) -> None:
+    with Notebook() as nb:
+        nb.run(f"import collections, random\nx = {made}\nholder = [x]\nnotes = ['first']")
+        first = nb.run("x.label = 'raw'; x.notes = notes")
+        for change in ("x.label = 'done'", "notes.append('second')"):
+            assert names_changed(nb.run(change)) >= {"x", "holder"}
+        last = nb.run("x.made = made = x.__reduce__()")
+        nb.checkout(first)
+        assert nb.look("(x.label, notes, x.notes is notes, holder[0] is x)") == ("raw", ["first"], True, True)
+        nb.checkout(last)
+        now = nb.look("(x.label, x.notes, x.made == made, x.__reduce__() == made)")
+        assert now == ("done", ["first", "second"], True, True)

@@ -17,6 +17,7 @@ import functools
 import inspect
 import itertools
 import logging
+import random
 import sys
 import threading
 import types
@@ -555,7 +556,12 @@ def add_attributes(
 
 
 def _may_leave_out(kind: type[Any]) -> bool:
-    """Whether a library says how objects of a class are saved that the notebook made of one of its classes."""
+    """Whether a library says how objects of a class are saved that the notebook made of one of its classes.
+
+    Or of one of its own, that says so too and takes any attribute.
+    """
+    if id(kind) in _TAKES_ANY_IDS:
+        return True
     if not is_notebook_type(kind) or issubclass(kind, (type, enum.Enum, BaseException)):
         return False
     own = list(itertools.takewhile(is_notebook_type, bases_of(kind)))
@@ -565,6 +571,9 @@ def _may_leave_out(kind: type[Any]) -> bool:
     has_handler = module_name(above[0]).partition(".")[0] in ("numpy", "pandas")
     says = any(name in class_dict(base) for base in above for name in _SAY_HOW)
     return has_handler or says or any(any(base is other for base in above) for other in copyreg.dispatch_table)
+
+
+_TAKES_ANY_IDS = frozenset(map(id, (collections.Counter, random.Random)))
 
 
 def _find_left_out(value: Any, set_by_library: Collection[str]) -> tuple[dict[str, object], dict[str, object]]:
