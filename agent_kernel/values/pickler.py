@@ -189,8 +189,8 @@ class Pickler(pickle.Pickler):
         """Write of each NaN which it is, from the next value on."""
         self.marker = marker
         mark = marker.mark
-        # To see what of it a pickler holds, one that holds nothing else does: this one may have a figure in its memo.
-        probe = _Probe(_NullSink())
+        # To see what of it a pickler holds, one of the same kind does that holds nothing: this one may have a figure in its memo.
+        probe = Pickler(_NullSink(), Dump(), self.names, self.namespace)
         before = gc.get_referents(probe)
         for pickler in (probe, self):
             setattr(pickler, "persistent_id", mark)  # noqa: B010 - to type checkers it is a method, and pickle takes any function
@@ -591,10 +591,6 @@ def _address_of(view: memoryview) -> int:
 
 class _NullSink:
     def write(self, _: object) -> None: ...
-
-
-class _Probe(pickle.Pickler):
-    """Has attributes of its own, as `Pickler` has."""
 
 
 _MUTABLE_IDS = frozenset(map(id, (list, dict, set, bytearray, types.CellType)))
