@@ -7,6 +7,7 @@ import collections
 import pytest
 
 from agent_kernel.session.tracking import Living
+from agent_kernel.session.workspace import Detector
 from agent_kernel.values import atoms, group_digests
 from tests.support.notebooks import Notebook, names_changed
 
@@ -32,7 +33,11 @@ DICTS = {
 
 
 @pytest.mark.parametrize("times", [1, 2, 4])
-def test_to_read_what_holds_long_containers_pickles_none_of_them(times: int, written: list[int]) -> None:
+def test_to_read_what_holds_long_containers_pickles_none_of_them(
+    times: int, written: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # How much is looked at in the background is a matter of time: a slow machine gives it more.
+    monkeypatch.setattr(Detector, "choose_for_verification", lambda *_: [])
     with Notebook() as nb:
         nb.run(
             f"import collections{CLASS}\nv = [Vocabulary({N} * {times}), Vocabulary({N})]\nhas = v[0].words.__contains__"
@@ -42,7 +47,7 @@ def test_to_read_what_holds_long_containers_pickles_none_of_them(times: int, wri
         nb.run("v[0].has('word 1'), has('word 1')")
         written.clear()
         assert not nb.run("v[0].has('word 1'), has('word 1'), len(dCou), len(ddef), len(dOrd)").changed
-        assert sum(written) < 20_000  # what else is looked at when there is time
+        assert sum(written) < 20_000
 
 
 CHANGES = {
