@@ -719,7 +719,7 @@ _SHOWN = 50
 
 
 def split_path(text: str) -> tuple[str, str | None]:
-    """Split `REF:NAME`; without a colon there is no name, and an empty REF is HEAD.
+    """Split `REF:NAME`. Without a colon the name is None; an empty REF means HEAD.
 
     >>> split_path("main~2:df")
     ('main~2', 'df')

@@ -177,7 +177,7 @@ class _Look:
         digest = self.digest(atoms.guess_digest) if all(map(atoms.may_hold_atoms, self._longs)) else b""
         shareable = (item for item, value in self._seen.items() if id(type(value)) not in _UNCHANGING_IDS)
         sets = frozenset(id(value) for value in self._longs if id(type(value)) == id(set))
-        # Of a dict that is none of the builtin ones a copy was digested, whose address the dump may use again.
+        # A `Counter` was digested as a copy, which is gone: the dump may meet another object at its address.
         longs = frozenset(ids_of(self._longs)).intersection(self._seen)
         return Known(digest, longs, sets, self._results.union(shareable)) if digest else None
 
