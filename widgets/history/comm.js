@@ -80,7 +80,10 @@ export class CommTransport {
   /** @type {Transport["ask"]} */
   async ask(op, args) {
     const { args: known, ok } = openingOf(this.model);
-    if (op === "open" && this.fresh && isAnswered(known, args)) return { ...ok, state: this.shown };
+    if (op === "open" && this.fresh && isAnswered(known, args)) {
+      this.fresh = false; // whoever asks again wants to know more
+      return { ...ok, state: this.shown };
+    }
     // Somebody wants to do something: they need not wait to be told what it would do.
     if (op === "plan" && this.state.busy !== null && !(await this.answers())) throw new CommFailure(LATER);
     return this.send(op, args);

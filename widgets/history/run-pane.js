@@ -100,8 +100,9 @@ export class RunPane {
   }
 
   async #refresh() {
-    if (!this.shown || this.version === this.model.pages.version) return;
-    await this.load();
+    const { shown } = this;
+    const isToCheck = shown?.stopped && !shown.stopped.checked; // the kernel was busy, and the list was asked for anew since it is free
+    if (shown && (isToCheck || this.version !== this.model.pages.version)) await this.load();
   }
 
   /** The step that waits is to be looked at: the keyboard goes to its card. */

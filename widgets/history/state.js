@@ -17,6 +17,7 @@ import { PAGE_ROWS } from "./window.js";
 const UNKNOWN = { version: "", busy: null, queued: null, failed: null, done: null, kernel: true, gone: null };
 
 const LOST = "lost";
+const CHECKS = 3; // times; a kernel may be too slow, or not know
 
 /** What waited in a kernel that is not heard any more: it may be gone, and what it was to do with it. @param {NonNullable<State["queued"]>} queued */
 function lost({ op, label }) {
@@ -51,6 +52,8 @@ export class HistoryModel extends Shown {
     this.touched = false;
     /** The reader does something here, and it is not done yet. */
     this.acting = false;
+    /** How often a kernel that is free was asked about runs that stopped. */
+    this.checks = 0;
     /** @type {string | null | undefined} where HEAD was when the reader had done something here; undefined: somebody did more since */
     this.made = undefined;
   }
@@ -100,7 +103,16 @@ export class HistoryModel extends Shown {
     if (isFollowing) await this.#follow();
     this.#settle();
     this.tell("rows", "head", "state", "query");
-    if (this.latest && this.latest !== opening.state.version) void this.open();
+    if ((this.latest && this.latest !== opening.state.version) || this.#isToCheck()) void this.open();
+  }
+
+  /** Whether to ask again: only a kernel that is free can say whether a run that stopped can go on, and the server may have answered. */
+  #isToCheck() {
+    const isFree = this.state.busy === null && this.canAct;
+    if (!isFree) this.checks = 0;
+    if (!isFree || !this.pages.hasUnchecked || this.checks === CHECKS) return false;
+    this.checks += 1;
+    return true;
   }
 
   /** Keep the active commit active, wherever it stands now; one that is gone leaves the top. */
@@ -147,6 +159,7 @@ export class HistoryModel extends Shown {
       this.pages.take(page);
       this.#settle();
       this.tell("rows");
+      if (this.#isToCheck()) void this.open();
     } catch (error) {
       if (turn === this.turn) this.#fail(error);
     }
@@ -210,12 +223,9 @@ export class HistoryModel extends Shown {
   takeState(state) {
     const was = this.state;
     const isBack = (was.gone !== null && state.gone === null) || (this.problem?.code === "unread" && was.busy !== null && !state.busy);
-    // What only a kernel that is free can say of them is asked for once there is one.
-    const isFree = (was.busy !== null || !was.kernel) && state.busy === null && state.kernel;
     this.latest = state.version;
     this.#takeState(state);
-    const isOpen = isBack || (isFree && this.pages.hasUnchecked);
-    if ((isOpen || state.version !== was.version) && this.phase !== "loading") void this.open();
+    if (this.phase !== "loading" && (isBack || state.version !== was.version || this.#isToCheck())) void this.open();
   }
 
   /** @param {State} state */

@@ -28,6 +28,7 @@ const FALLING = ["ak-hash", "ak-branch", "ak-took", "ak-spent", "ak-at", "ak-siz
 const STAYING = ["ak-grew", "ak-to-undo"];
 const PADDING = 8; // px, at the right
 const WORTH_READING = 48; // px of a reason; of less only a letter or two would be seen
+const CHECKS = 3; // times that a kernel is asked which does not say whether a run can go on
 const LANES = 6; // colours; then they begin again
 const SIZED = 1_000; // bytes; a smaller size says nothing beside a name
 
@@ -53,6 +54,7 @@ export function footerLine(Widget, notebooks, showSide) {
       /** @type {Stopped | null | undefined} how the run of this line stands now: null: it went on; undefined: nobody has said */
       this.now = undefined;
       this.asked = ""; // the version of the history at which it was asked for
+      this.checks = 0; // how often a kernel was asked that did not know
       /** @type {ResizeObserver | null} */
       this.watch = typeof ResizeObserver === "undefined" ? null : new ResizeObserver(() => fit(this.node));
       this.watch?.observe(this.node);
@@ -77,11 +79,13 @@ export function footerLine(Widget, notebooks, showSide) {
     /** @param {OpenNotebook} notebook */
     #followed(notebook) {
       this.#draw();
+      this.checks = 0;
       if (this.line?.run?.stopped && !notebook.following.isBusy) void this.#look(notebook, this.line.run);
     }
 
     /** Whether the run that stopped here can go on: it may have gone on since, or lie elsewhere by now. @param {OpenNotebook} notebook @param {Run} run */
-    async #look({ transport }, run) {
+    async #look(notebook, run) {
+      const { transport } = notebook;
       const asked = `${transport.state().version} ${transport.canAct()}`;
       if (asked === this.asked) return;
       this.asked = asked;
@@ -94,6 +98,8 @@ export function footerLine(Widget, notebooks, showSide) {
         return;
       }
       this.#draw();
+      // The server answered, since the kernel was slow to: nothing more may happen that has it asked again.
+      if (!this.asked && transport.canAct() && (this.checks += 1) < CHECKS) void this.#look(notebook, run);
     }
 
     onBeforeDetach() {

@@ -98,6 +98,15 @@ test("the first question is answered by what came with the model", async () => {
   assert.equal(kernel.asked("open").length, 1);
 });
 
+test("who asks again wants to know more than what came with the model", async () => {
+  const kernel = new Kernel();
+  const { transport } = connected(kernel);
+  for (const times of [0, 1]) {
+    await transport.ask("open", { ...QUESTION, show: "all", n: 100 });
+    assert.equal(kernel.asked("open").length, times);
+  }
+});
+
 test("once the history has moved, the opening is asked for anew", async () => {
   const kernel = new Kernel();
   const { transport, states } = connected(kernel);

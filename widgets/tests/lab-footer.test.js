@@ -151,7 +151,7 @@ test("where even that is too much, names go and are counted, Diff before the sec
   assert.equal(left(20).length, 11, "they come back");
 });
 
-/** The line of a run that stopped, as soon as it was looked at how that stands now. @param {object | null} now @param {object[]} [acts] @param {string[]} [cells] */
+/** The line of a run that stopped, as soon as it was looked at how that stands now. @param {object | null | (() => object)} now the answer to each question about it @param {object[]} [acts] @param {string[]} [cells] */
 async function stoppedLine(now, acts = [], cells = []) {
   const stopped = { code: "model.fit(X, y)", done: 3, at: 17 };
   const run = { id: "019a0c4e2b1a7c12", said: "stopped in step 4", bad: false, done: false, steps: 4, tokens: 1200, cost: null, stopped };
@@ -159,7 +159,7 @@ async function stoppedLine(now, acts = [], cells = []) {
   let tell = () => {};
   const transport = {
     act: (/** @type {string} */ op, /** @type {object} */ args) => Promise.resolve((acts.push([op, args]), { done: "", notes: [] })),
-    ask: async () => ({ stopped: now }),
+    ask: async () => ({ stopped: typeof now === "function" ? now() : now }),
     canAct: () => true,
     state: () => stateOf({ undo: null }),
     place: {},
@@ -209,6 +209,15 @@ test("where its cell is not known any more, Resume runs the line that lets it go
 test("a server's word alone offers no Resume", page, async () => {
   const node = await stoppedLine({ said: "", code: "", done: 3, refused: "", at: 17, checked: false, cell: "" });
   assert.notEqual(node.querySelector("button")?.textContent, "Resume");
+});
+
+test("a kernel that is slow to say whether a run can go on is asked again, but not for ever", page, async () => {
+  let asked = 0;
+  const late = (/** @type {number} */ times) => () => ({ said: "", code: "", done: 3, refused: "", at: 17, checked: (asked += 1) > times, cell: "" });
+  assert.equal((await stoppedLine(late(1))).querySelector("button")?.textContent, "Resume");
+  asked = 0;
+  assert.notEqual((await stoppedLine(late(9))).querySelector("button")?.textContent, "Resume");
+  assert.equal(asked, 3);
 });
 
 test("the line of a run that was undone says so in one word", page, async () => {

@@ -348,3 +348,37 @@ test("Resume is offered only where the kernel has looked whether the run can go 
   assert.equal(button(panel, "Resume"), undefined);
   assert.match(panel.row("Drop the outliers").textContent ?? "", /stopped in step 4/);
 });
+
+test("Resume comes where the kernel became free while somebody else answered", page, async () => {
+  const panel = await mounted({ store: { history: withStopped({ checked: false }), delay: 5 }, wait: false });
+  panel.store.history = withStopped(); // what was asked before is answered without it
+  await soon(20);
+  await panel.to("Drop the outliers");
+  assert.ok(panel.row("Drop the outliers").querySelector('[data-do="resume"]'));
+  assert.equal(panel.asked("open").length, 2);
+});
+
+test("a kernel that does not know whether a run can go on is not asked for ever, and again after the next cell", page, async () => {
+  const panel = await mounted({ store: { history: withStopped({ checked: false }) } });
+  await soon(20);
+  assert.equal(panel.asked("open").length, 4);
+  panel.store.tell({ busy: "[21]" });
+  panel.store.history = withStopped();
+  panel.store.tell({ busy: null });
+  await soon();
+  assert.equal(panel.asked("open").length, 5);
+  await panel.to("Drop the outliers");
+  assert.ok(panel.row("Drop the outliers").querySelector('[data-do="resume"]'));
+});
+
+test("the details of a run that was looked at under a busy kernel offer Resume once it is free", page, async () => {
+  const panel = await mounted({ store: { history: withStopped({ checked: false }), busy: "[21]" } });
+  await panel.to("Drop the outliers");
+  await panel.press("Enter");
+  await soon();
+  assert.equal(button(panel, "Resume"), undefined);
+  panel.store.history = withStopped();
+  panel.store.tell({ busy: null });
+  await soon(20);
+  assert.ok([...panel.$(".ak-detail .ak-acts").querySelectorAll("button")].some((one) => one.textContent === "Resume"));
+});
