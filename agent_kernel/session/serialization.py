@@ -606,6 +606,7 @@ class Dumps:
         self.atoms: dict[str, object] = {}  # short immutable values that no other variable was saved with
         self.by_group: dict[tuple[str, ...], Compared] = {}
         self.owns: dict[str, bytes] = {}
+        self.joined: dict[str, tuple[Group, Dumped]] = {}  # by their first name: unchanged groups that others may join
         self.seen: set[str] = set()
         self.skipped: set[str] = set()
         self.rebound: set[str] = set()
@@ -690,9 +691,47 @@ class Dumps:
         tables = {name for name, value in members.items() if _is_table_or_array(value)}
         if not tables or len(tables) == len(members):
             return NO_OWN
-        return {
+        known = {name: data for group, _ in self.joined.values() for name, data in group.data.items() if name in tables}
+        return known | {
             name: _data_of(members[name], alone) for name in tables if (alone := self.by_name.get(name)) is not None
         }
+
+    def join(self, group: Group) -> bool:
+        """Have a group that was dumped and is unchanged stand for its members, where other names may share with them.
+
+        None of them is dumped alone then: they share with one another as they did. Returns whether that is possible.
+        """
+        first = group.members[0]
+        if first in self.joined:
+            return True
+        together = self.by_group.get(group.members)
+        if together is None or together.signature != group.signature:
+            return False
+        if not self.by_name.keys().isdisjoint(group.members):
+            return False
+        dumped, own = together.dumped, {name: group.own_of(name) for name in group.members}
+        if group.stale or group.pins or group.roots or group.save_failures or dumped.dump.met or dumped.segments:
+            return False
+        if None in own.values() or any(map(is_class_entry, own)):
+            return False
+        reach = group.reach if dumped.reach.deferred else dumped.reach
+        reach = msgspec.structs.replace(reach, ids=set(reach.ids), memory=list(reach.memory))
+        self.joined[first] = group, msgspec.structs.replace(dumped, reach=reach)
+        self.owns |= cast("dict[str, bytes]", own)
+        return True
+
+    def by_group_or_name(self) -> dict[str, Dumped]:
+        """All that may share: what was dumped alone, by name, and groups that other names may join, by their first."""
+        found = {name: compared.dumped for name, compared in self.by_name.items()}
+        return found | {first: dumped for first, (_, dumped) in self.joined.items()}
+
+    def find(self, name: str) -> Dumped:
+        """One of these."""
+        return self.joined[name][1] if name in self.joined else self.by_name[name].dumped
+
+    def reaches_of(self, names: Iterable[str]) -> list[Reach]:
+        """What these names reach; members of a group that others may join have one reach, under the first."""
+        return [self.find(name).reach for name in names if name in self.joined or name in self.by_name]
 
     def keeps_placeholder(self, name: str) -> bool:
         """Whether the name is still bound to what stands for a value that could not be loaded: its entry stays."""

@@ -143,7 +143,8 @@ class AliasGrouping:
         while unsettled:
             name = unsettled.pop()
             for group in self._find_groups_sharing(name):
-                unsettled += self._dump_members(group)
+                if not self._dumps.join(group):
+                    unsettled += self._dump_members(group)
 
     def _find_groups_sharing(self, name: str) -> list[Group]:
         find_sharing, reach = self._dumps.tracking.find_sharing, self._dumps.by_name[name].dumped.reach
@@ -154,7 +155,7 @@ class AliasGrouping:
 
     def _leave_constants(self, name: str, seems_shared: Callable[[], bool]) -> None:
         """What libraries hold is not shared by the values that use it. Looked up only where something seems shared."""
-        dumped = self._dumps.by_name[name].dumped
+        dumped = self._dumps.find(name)
         reach, dumps = dumped.reach, [dumped.dump, *(component.dump for component in dumped.dump.met)]
         while seems_shared():
             from agent_kernel.values.libraries import library_constants, packages_of
@@ -186,8 +187,7 @@ class AliasGrouping:
             return found
         groups = self._dumps.tracking.find_holders(found)
         others = [group.reach.ids for group in groups if not group.roots.keys() >= set(group.members)]
-        dumped = (compared.dumped for compared in self._dumps.by_name.values())
-        others += [one.reach.ids for one in dumped if not one.dump.met]
+        others += [one.reach.ids for one in self._dumps.by_group_or_name().values() if not one.dump.met]
         for ids in others:
             found = found - ids  # not in place: that would go through all of the other set
         return found
@@ -284,28 +284,26 @@ class AliasGrouping:
     def _leave_shared_constants(self) -> None:
         """Where two dumped names seem to share that were not saved together as they are, leave out what libraries hold."""
         for name, other in dict.fromkeys(self._find_pairs()):
-            roots, others = self._roots_of(name), self._roots_of(other)
+            one, another = self._dumps.find(name), self._dumps.find(other)
+            roots, others = _roots_of(one), _roots_of(another)
             if roots & others:  # they share a figure, whatever else
                 continue
             group = self._dumps.tracking.groups.get(name)
             was_saved_with = group is not None and other in group.members
             # Names of two figures that were saved together led to one and the same before.
             if not was_saved_with or (roots and others) or not self._dumps.rebound.isdisjoint((name, other)):
-                reaches = self._dumps.by_name[name].dumped.reach, self._dumps.by_name[other].dumped.reach
-                for one in (name, other):
-                    self._leave_constants(one, partial(share, *reaches))
-
-    def _roots_of(self, name: str) -> set[int]:
-        return {component.root_id for component in self._dumps.by_name[name].dumped.dump.met}
+                for each in (name, other):
+                    self._leave_constants(each, partial(share, one.reach, another.reach))
 
     def _find_pairs(self) -> Iterator[tuple[str, str]]:
         """Pairs of names that reach an object in common: enough of them to tell which names belong together."""
         first: dict[int, str] = {}
         wide: list[str] = []
-        for name, compared in self._dumps.by_name.items():
-            ids = compared.dumped.reach.ids
+        reaches = {name: dumped.reach for name, dumped in self._dumps.by_group_or_name().items()}
+        for name, reach in reaches.items():
+            ids = reach.ids
             for other in wide:  # an index of very many ids costs more than asking each of their few holders
-                if not ids.isdisjoint(self._dumps.by_name[other].dumped.reach.ids):
+                if not ids.isdisjoint(reaches[other].ids):
                     yield name, other
             if len(ids) > MANY:
                 yield from ((name, first[item]) for item in first.keys() & ids)
@@ -319,6 +317,7 @@ class AliasGrouping:
     def alias_groups(self) -> list[list[str]]:
         """Names that share an object or memory, by union-find over what each reaches."""
         parent = {name: name for name in self._dumps.by_name}
+        parent |= {name: first for first, (group, _) in self._dumps.joined.items() for name in group.members}
 
         def find(name: str) -> str:
             while parent[name] != name:
@@ -329,14 +328,17 @@ class AliasGrouping:
         self._leave_shared_constants()
         for name, other in self._find_pairs():
             parent[find(name)] = find(other)
-        for name, other in memory_pairs(
-            {name: found.dumped.reach.memory for name, found in self._dumps.by_name.items()}
-        ):
+        dumped = self._dumps.by_group_or_name()
+        for name, other in memory_pairs({name: found.reach.memory for name, found in dumped.items()}):
             parent[find(name)] = find(other)
         clusters: dict[str, list[str]] = {}
-        for name in self._dumps.by_name:
+        for name in parent:
             clusters.setdefault(find(name), []).append(name)
         return list(clusters.values())
+
+
+def _roots_of(dumped: Dumped) -> set[int]:
+    return {component.root_id for component in dumped.dump.met}
 
 
 LARGE_BYTES = 2_000_000_000
@@ -444,7 +446,7 @@ class Staging:
         if compared is None:
             return
         if compared.dumped.reach.deferred:  # each member was walked, or is known to share with one that was
-            compared.dumped.reach = join_reaches([self._dumps.by_name[name].dumped.reach for name in names])
+            compared.dumped.reach = join_reaches(self._dumps.reaches_of(names))
         shared = holdings.find_shared(compared.dumped.reach) if holdings else NO_IDS
         if compared.is_plain and not shared:
             self._stage_plain(names[0], members[names[0]], compared)
@@ -463,7 +465,9 @@ class Staging:
             whole = self._dumps.as_stored(members, compared, pins)
             before_it = group if same_members else None
             failures = {name: self._failures_of(name) for name in names} if compared.dumped.dump.save_failures else {}
-            made = save(self.writer, compared, members, before_it, own, sizes, roots, failures, whole)
+            made = save(
+                self.writer, compared, members, before_it, own, sizes, roots, failures, whole, self._previews(names)
+            )
         except KeyboardInterrupt:
             self._dumps.interrupt(members, group)
             return
@@ -471,7 +475,7 @@ class Staging:
         made.cost_s = compared.dumped.seconds
         made.data = self._dumps.data_among(members)
         if compared.dumped.segments is None and len(names) > 1:  # each long one was cut for its own content alone
-            for name in names:
+            for name in self._dumps.by_name.keys() & set(names):
                 dumped = self._dumps.by_name[name].dumped
                 if dumped.segments is not None:
                     # Not in place: groups that were not cut have one dict in common.
@@ -538,6 +542,11 @@ class Staging:
 
     def _own_of(self, name: str, value: object) -> bytes:
         return own_of(value, self._dumps.by_name[name])
+
+    def _previews(self, names: Collection[str]) -> dict[str, bytes]:
+        """The previews of those that are as they were, and are only joined by others."""
+        joined = (group.entries for group, _ in self._dumps.joined.values())
+        return {name: entry.preview for entries in joined for name, entry in entries.items() if name in names}
 
     def _failures_of(self, name: str) -> set[str]:
         """Tokens of what cannot be saved, and a name leads to by itself."""
@@ -632,6 +641,7 @@ class Staging:
 INLINE_MANIFEST = 320
 _OWN_BYTES = 8
 _NOTHING_LOST: Mapping[str, Collection[str]] = {}
+_NO_PREVIEWS: Mapping[str, bytes] = {}
 
 
 def save(
@@ -644,11 +654,12 @@ def save(
     roots: Mapping[str, Roots],
     failures: Mapping[str, Collection[str]] = _NOTHING_LOST,
     whole: Compared | None = None,
+    kept_previews: Mapping[str, bytes] = _NO_PREVIEWS,
 ) -> Group:
     """Store the group and return what to remember of it.
 
     Args:
-        losing: by member the tokens of what it leads to that cannot be saved.
+        failures: by member the tokens of what it leads to that cannot be saved.
         sizes: bytes of each member, dumped without the others.
         whole: what to store, where that is more than what is compared.
     """
@@ -666,7 +677,8 @@ def save(
         blobs.append(stored)
         pieces.append(stored_pieces)
     manifest = _make_manifest(writer, dumped, blobs, tuple(members), failures)
-    made = _group(compared, members, _entries(writer, manifest, members, sizes, own), pieces, manifest.size, own, roots)
+    entries = _entries(writer, manifest, members, sizes, own, kept_previews)
+    made = _group(compared, members, entries, pieces, manifest.size, own, roots)
     made.unsaved = manifest.unsaved
     # Where another thread wrote to a buffer while it was saved, the next cell saves it again.
     made.stale = any(tuple(seen) != piece.digests for seen, piece in zip(stores.digests, pieces, strict=True))
@@ -745,6 +757,7 @@ def _entries(
     members: Mapping[str, object],
     sizes: Mapping[str, int],
     own: Mapping[str, bytes],
+    kept_previews: Mapping[str, bytes] = _NO_PREVIEWS,
 ) -> dict[str, Entry]:
     payload = encode(manifest)
     inline = len(payload) <= INLINE_MANIFEST and len(members) == 1
@@ -756,7 +769,8 @@ def _entries(
             manifest=id,
             slot=slot,
             alias_group=alias_group,
-            preview=_preview(writer, name, value, min(sizes.get(name, manifest.size), manifest.size)),
+            preview=kept_previews.get(name)
+            or _preview(writer, name, value, min(sizes.get(name, manifest.size), manifest.size)),
             own=b"" if name.startswith(CLASS_PREFIX) else own.get(name, b"")[:_OWN_BYTES],
         )
         for slot, (name, value) in enumerate(members.items())

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
 from agent_kernel.session import Report, Repository
+from agent_kernel.session.serialization import Dumps
 from agent_kernel.storage import MemoryStore
 from agent_kernel.values.aliases import owner_of
 from tests.support.notebooks import Notebook, names_changed
@@ -138,3 +142,61 @@ class EndlessBase:
 
 def test_a_chain_of_bases_without_an_end_has_an_owner() -> None:
     assert isinstance(owner_of(EndlessBase()), EndlessBase)
+
+
+# What makes a group, what a later cell adds to it, and what tells one state from the other.
+JOINED = {
+    "a view": ("a = np.arange(9.); rows = [a[at : at + 2] for at in range(8)]", "x = a[3:6]", "x[1] = 50", "a.tolist(), rows[3].tolist(), x.tolist()"),
+    "a view of a view": ("a = np.arange(9.); rows = {at: a[at:] for at in range(8)}", "x = rows[2][::2]", "rows[1][1:4] *= 3", "a.tolist(), x.tolist()"),
+    "a column over the labels of others": ("a = np.arange(4.); rows = [pd.Series(range(4), index=a) for _ in range(9)]", "x = pd.Series(a)", "x[:] = 7; rows[1].iloc[0] = 5", "a.tolist(), rows[1].tolist(), rows[2].index.tolist(), x.tolist()"),
+    "a list that many hold": ("a = [1]; rows = [[a, at] for at in range(9)]", "x = {'a': a}", "x['a'].append(2)", "a, rows[8][0] is a, x['a'] is a"),
+    "one that joins two groups": ("a = [1]; rows = [a, a]; b = [2]; columns = (b, b)", "x = [rows[0], b]", "x[0].append(3); x[1].append(4)", "rows, columns, x[0] is a, x[1] is b"),
+    "an object of them": ("class Of:\n    def __init__(self, of): self.of = of\na = {1: []}; rows = [Of(a), Of(a)]", "x = rows[1]", "x.of[1].append(2); x.name = 'x'", "a, rows[0].of is a, rows[1] is x, sorted(vars(rows[1]))"),
+    "a text that is no part of them": ("a = [1]; rows = [a, 'text' * 90]", "x = rows[1]; y = [a]", "y[0].append(x)", "a == rows[0] == y[0], x == rows[1], len(a)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", JOINED)
+def test_what_joins_variables_that_share_is_one_with_them_after_a_checkout_and_a_restart(case: str) -> None:
+    make, join, change, look = JOINED[case]
+    store, seen = MemoryStore(), list[tuple[Report, str]]()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run("import numpy as np, pandas as pd")
+        nb.run(make)
+        joined = nb.run(f"len(rows)\n{join}")
+        assert names_changed(joined) == set(joined_names(join)), "those that were there have not changed"
+        seen.append((joined, repr(nb.look(look))))
+        changed = nb.run(change)
+        assert {"a", "x"} & names_changed(changed)
+        seen.append((changed, repr(nb.look(look))))
+        for report, looked in (seen[0], seen[1], seen[0]):
+            nb.checkout(report)
+            assert repr(nb.look(look)) == looked
+        nb.execute(change)
+        assert repr(nb.look(look)) == seen[1][1]
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(seen[0][0])
+        assert repr(nb.look(look)) == seen[0][1]
+        nb.execute(change)
+        assert repr(nb.look(look)) == seen[1][1]
+
+
+def joined_names(code: str) -> list[str]:
+    return [part.partition("=")[0].strip() for part in code.split(";")]
+
+
+def test_what_joins_a_large_group_has_it_dumped_to_be_compared_and_to_be_stored_and_not_once_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dumps: list[frozenset[str]] = []
+
+    def note(self: Dumps, members: Mapping[str, object], *args: Any, **kwargs: Any) -> Any:
+        dumps.append(frozenset(members))
+        return dump(self, members, *args, **kwargs)
+
+    with Notebook() as nb:
+        nb.run("import numpy as np\na = np.arange(50.)\nrows = [{at: a[at:]} for at in range(50)]")
+        dump = Dumps._dump_or_fail  # pyright: ignore[reportPrivateUsage]
+        monkeypatch.setattr(Dumps, "_dump_or_fail", note)
+        nb.run("len(rows)\nx = a[5:]")
+        assert [members for members in dumps if "rows" in members] == [{"a", "rows"}, {"a", "rows", "x"}]
