@@ -55,8 +55,9 @@ T = TypeVar("T")
 V = TypeVar("V", bound=msgspec.Struct)
 
 # 2: pages in parts, and all of values that came with them; 3: records; 4: chunks as parts of others, ends of documents in rows;
-# 5: records that a commit holds beside its tree of them; 6: states of random generators as differences; 7: differences of one run of bytes
-FORMAT_VERSION: Final = 7
+# 5: records that a commit holds beside its tree of them; 6: states of random generators as differences; 7: differences of one run of bytes;
+# 8: what a commit says in a branch's reflog is not said again in that of the HEAD that moved with it
+FORMAT_VERSION: Final = 8
 FORMAT: Final = b"x/format"
 EPOCH: Final = b"x/epoch"  # changes whenever objects were deleted
 ROSTER: Final = b"x/roster"  # changes whenever a branch, tag or head comes or goes
@@ -75,6 +76,7 @@ _CHANCE: Final = random.SystemRandom()  # the program's random numbers stay as t
 _ATTEMPTS: Final = 300
 _PATIENCE_S: Final = 0.005
 _NEWEST: Final = (1 << 64) - 1
+_LINES_AT_ONCE: Final = 100  # of a branch's reflog
 
 
 class Ref(msgspec.Struct, frozen=True, array_like=True):
@@ -85,12 +87,16 @@ class Ref(msgspec.Struct, frozen=True, array_like=True):
 
 
 class HeadRecord(msgspec.Struct, frozen=True, array_like=True):
-    """HEAD of a session: on a branch, or (detached) on a commit."""
+    """HEAD of a session: on a branch, or (detached) on a commit.
+
+    Lines of branches' reflogs that name the session are HEAD's too, `since` this stamp: before that, another HEAD had the name.
+    """
 
     stamp: int
     branch: str | None = None
     commit: ObjectId | None = None
     session: str = ""
+    since: int = 0
 
 
 class LogRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -197,6 +203,26 @@ class Move:
         """Add a line to a reflog; call it when all values this move changes have been read."""
         self.set(log_key(name, self.stamp), LogRecord(commit, message, session, moved_from))
 
+    def log_move(self, branch: str | None, session: str, commit: ObjectId, message: str) -> None:
+        """Add a line to the reflogs of a branch and of the HEAD that moves with it: once for both, for most lines are of that kind.
+
+        Args:
+            branch: None: HEAD is detached, and only its own reflog tells.
+            session: "": HEAD is that of no session, which no line of a branch could name.
+        """
+        if branch is not None:
+            self.log(branch, commit, message, session)
+        if branch is None or not session:
+            self.log(head_log(session), commit, message, session)
+
+    def drop_log(self, branch: str) -> None:
+        """Delete a branch's reflog. What it says of HEADs too is said in their own from then on."""
+        for key, line in self._pointers.all(log_prefix(branch), LogRecord).items():
+            self.new[key] = None
+            head = self.get(head_key(line.session), HeadRecord) if line.session else None
+            if head is not None and head.since <= stamp_of_log(key):
+                self.set(log_key(head_log(line.session), stamp_of_log(key)), line)
+
     def stamp_format(self) -> None:
         """Note the format of what this move makes reachable, so that an earlier release leaves the store alone.
 
@@ -244,9 +270,8 @@ class Pointers:
         raw = self.read([key])[key]
         return None if raw is None else decode_record(raw, shape)
 
-    def keys(self, prefix: bytes, limit: int | None = None) -> Iterator[bytes]:
+    def keys(self, prefix: bytes, limit: int | None = None, after: bytes = b"") -> Iterator[bytes]:
         """All keys with this prefix, in order."""
-        after = b""
         while True:
             page = self.store.keys(prefix, after, 1000 if limit is None else min(limit, 1000))
             yield from page
@@ -263,7 +288,10 @@ class Pointers:
 
     def all(self, prefix: bytes, shape: type[V], limit: int | None = None) -> dict[bytes, V]:
         """All values under a prefix, or the first of them, by key."""
-        keys = list(self.keys(prefix, limit))
+        return self.decoded(list(self.keys(prefix, limit)), shape)
+
+    def decoded(self, keys: Sequence[bytes], shape: type[V]) -> dict[bytes, V]:
+        """The values of those keys that are there."""
         found = self.store.get_many(keys) if keys else {}
         return {key: decode_record(found[key], shape) for key in keys if key in found}
 
@@ -717,9 +745,11 @@ class Refs:
             if session is not None:
                 set_head(move, session, name, None)
             self._point(move, branch_key(name), ref, to)
-            move.log(name, to, message, session or "")
-            if session is not None:
-                move.log(head_log(session), to, message, session)
+            if session is None:
+                move.log(name, to, message, "")
+            else:
+                move.stamp_format()
+                move.log_move(name, session, to, message)
 
         self.pointers.change(build)
 
@@ -787,8 +817,7 @@ class Refs:
                 raise UnmergedBranchError(name, len(unreachable))
             move.enroll()
             move.set(branch_key(name), None)
-            for key in self.pointers.keys(log_prefix(name)):
-                move.new[key] = None
+            move.drop_log(name)
 
         self.pointers.change(build)
 
@@ -812,10 +841,9 @@ class Refs:
             for key in list(self.pointers.keys(HEADS)):
                 head = move.get(key, HeadRecord)
                 if head is not None and head.branch == old:
-                    move.set(key, HeadRecord(move.stamp, new, None, head.session))
+                    move.set(key, msgspec.structs.replace(head, stamp=move.stamp, branch=new, commit=None))
             carry_lease(move, old, new)
-            for key in self.pointers.keys(log_prefix(new)):
-                move.new[key] = None
+            move.drop_log(new)
             lines = self.pointers.all(log_prefix(old), LogRecord)
             for key, line in lines.items():
                 move.new[key] = None
@@ -827,11 +855,47 @@ class Refs:
 
     def reflog(self, name: str, limit: int | None = None) -> list[ReflogEntry]:
         """The moves of a branch, or of `HEAD:<session>`, newest first."""
-        lines = self.pointers.all(log_prefix(name), LogRecord, limit)
+        lines = self._lines(name, limit)
+        session = name.removeprefix(head_log(""))
+        head = self.pointers.get(head_key(session), HeadRecord) if session not in ("", name) else None
+        if head is not None:
+            for branch in self._logged_branches():
+                lines |= self._lines_of_head(branch, session, head.since, limit)
         return [
-            ReflogEntry(line.commit, stamp_of_log(key), line.message, line.session, line.moved_from)
-            for key, line in lines.items()
+            ReflogEntry(line.commit, stamp, line.message, line.session, line.moved_from)
+            for stamp, line in sorted(lines.items(), reverse=True)[:limit]
         ]
+
+    def _lines(self, name: str, limit: int | None = None, before: int | None = None) -> dict[int, LogRecord]:
+        """The newest lines of a reflog by their stamps, those of `before` and later left out."""
+        after = b"" if before is None else log_key(name, before)
+        keys = list(self.pointers.keys(log_prefix(name), limit, after=after))
+        return {stamp_of_log(key): line for key, line in self.pointers.decoded(keys, LogRecord).items()}
+
+    def _lines_of_head(self, branch: str, session: str, since: int, limit: int | None) -> dict[int, LogRecord]:
+        """The newest lines of a branch's reflog that tell of a session's HEAD."""
+        found: dict[int, LogRecord] = {}
+        at_once = None if limit is None else max(limit, _LINES_AT_ONCE)
+        oldest: int | None = None
+        while limit is None or len(found) < limit:
+            some = self._lines(branch, at_once, oldest)
+            found.update((stamp, line) for stamp, line in some.items() if line.session == session and stamp >= since)
+            oldest = min(some, default=0)
+            if at_once is None or len(some) < at_once or oldest < since:
+                break
+        return found
+
+    def _logged_branches(self) -> list[str]:
+        """The branches that have a reflog: also one that is gone, where history was rewritten without it."""
+        found: list[str] = []
+        after = LOGS
+        while key := next(iter(self.pointers.store.keys(LOGS, after, 1)), b""):
+            name = key[len(LOGS) :].partition(b"\0")[0]
+            is_head = name.startswith(head_log("").encode())
+            found += [] if is_head else [name.decode()]
+            # Past all lines of it; no branch's name holds a colon.
+            after = LOGS + (head_log("")[:-1].encode() + b";" if is_head else name + b"\1")
+        return found
 
     def exists(self, commit: ObjectId) -> bool:
         """Whether the store holds this commit; asked anew, since the cache may know more than the store."""
@@ -853,17 +917,19 @@ def set_head(move: Move, session: str, branch: str | None, commit: ObjectId | No
     """Within a move, put a session's HEAD somewhere, and note it as where the store was used last."""
     commit = commit if branch is None else None
     key, last = head_key(session), move.get(HEADS, HeadRecord)
-    if move.get(key, HeadRecord) is None or last is None:
+    before = move.get(key, HeadRecord)
+    if before is None or last is None:
         move.enroll()
+    since = move.stamp if before is None else before.since
     if session.startswith(ASIDE):
-        move.set(key, HeadRecord(move.stamp, branch, commit))
+        move.set(key, HeadRecord(move.stamp, branch, commit, since=since))
         return
     if key == HEADS:
         move.set(HEADS, HeadRecord(move.stamp, branch, commit))
         return
     if last is None or (last.branch, last.commit, last.session) != (branch, commit, session):
         move.set(HEADS, HeadRecord(move.stamp, branch, commit, session))
-    move.set(key, HeadRecord(move.stamp, branch, commit))
+    move.set(key, HeadRecord(move.stamp, branch, commit, since=since))
 
 
 def _moved_from(move: Move, before: HeadRecord | None, branch: str | None) -> str:

@@ -621,9 +621,7 @@ def publish(
                 move.enroll()
             move.set(branch_key(target), Ref(move.stamp, id))
         if session is not None:
-            if target is not None:
-                move.log(target, id, message, session)
-            move.log(head_log(session), id, message, session)
+            move.log_move(target, session, id, message)
         if also is not None:
             also(move)
         if target is not None:

@@ -256,7 +256,7 @@ def _move_head(move: Move, key: bytes, result: Rewrite) -> None:
     if place != head.commit:
         # Without any commit left there, HEAD goes back to the first branch.
         branch = None if place is not None else "main"
-        move.set(key, HeadRecord(move.stamp, branch, place, head.session))
+        move.set(key, msgspec.structs.replace(head, stamp=move.stamp, branch=branch, commit=place))
 
 
 def _list_logged(repo: Repository) -> Iterable[ObjectId]:

@@ -20,7 +20,17 @@ from agent_kernel.errors import (
     UnmergedBranchError,
 )
 from agent_kernel.repository.commits import Commit, address
-from agent_kernel.repository.refs import Head, Holder, check_ref_name
+from agent_kernel.repository.refs import (
+    LOGS,
+    Head,
+    Holder,
+    LogRecord,
+    Move,
+    check_ref_name,
+    log_key,
+    log_prefix,
+    stamp_of_log,
+)
 from agent_kernel.repository.repository import Repository
 from agent_kernel.storage import LmdbStore
 from tests.support.repositories import AUTHOR, commit_values, detach, switch, values_at
@@ -40,6 +50,87 @@ def test_a_commit_moves_branch_and_head_and_their_reflogs_together(any_repo: Rep
     for log in ("main", "HEAD:s", "HEAD"):
         assert [(entry.commit, entry.message) for entry in any_repo.reflog(log)] == [(second, "two"), (first, "one")]
     assert any_repo.reflog("main", limit=1)[0].session == "s"
+
+
+def test_a_commit_stores_one_line_for_the_reflogs_of_its_branch_and_of_head(any_repo: Repository) -> None:
+    for step in range(3):
+        commit_values(any_repo, {"a": str(step)})
+    assert len(list(any_repo.pointers.keys(LOGS))) == 3
+    assert any_repo.reflog("HEAD:s") == any_repo.reflog("main")
+    detach(any_repo, any_repo.branches()["main"])
+    assert [entry.left for entry in any_repo.reflog("HEAD:s")] == ["main", "", "", ""]
+    assert [entry.left for entry in any_repo.reflog("main")] == ["", "", ""]
+
+
+def test_a_reflog_of_head_has_the_moves_of_its_session_alone_the_newest_first(any_repo: Repository) -> None:
+    commit_values(any_repo, {"a": "1"}, session="other", message="other 1")
+    commit_values(any_repo, {"a": "2"}, message="mine 1")
+    any_repo.create_branch("side", commit_values(any_repo, {"a": "3"}, session="other", message="other 2"))
+    switch(any_repo, "side")
+    commit_values(any_repo, {"b": "1"}, message="mine 2")
+    mine = ["mine 2", "checkout: side", "mine 1"]
+    assert [entry.message for entry in any_repo.reflog("HEAD:s")] == mine
+    for limit in range(4):
+        assert [entry.message for entry in any_repo.reflog("HEAD:s", limit)] == mine[:limit]
+    assert [entry.message for entry in any_repo.reflog("HEAD:other")] == ["other 2", "other 1"]
+
+
+def test_a_short_look_at_a_reflog_of_head_finds_moves_behind_many_of_another_session(repo: Repository) -> None:
+    mine = commit_values(repo, {"a": "1"}, message="mine")
+    for step in range(250):
+        commit_values(repo, {"b": str(step)}, session="other")
+    assert [(entry.commit, entry.message) for entry in repo.reflog("HEAD:s", 1)] == [(mine, "mine")]
+    assert len(repo.reflog("HEAD:other", 240)) == 240
+
+
+def test_head_tells_of_the_moves_on_a_branch_that_is_gone(any_repo: Repository) -> None:
+    base = commit_values(any_repo, {"a": "1"}, message="base")
+    any_repo.create_branch("side", base)
+    any_repo.create_branch("over", base)
+    for branch in ("side", "over"):
+        switch(any_repo, branch)
+        commit_values(any_repo, {"a": branch}, message=branch)
+    switch(any_repo, "main")
+    before = any_repo.reflog("HEAD:s")
+    any_repo.rename_branch("side", "kept")
+    assert any_repo.reflog("HEAD:s") == before
+    any_repo.rename_branch("kept", "over", force=True)
+    assert any_repo.reflog("HEAD:s") == before
+    any_repo.delete_branch("over", force=True)
+    assert any_repo.reflog("HEAD:s") == before
+    assert [entry.message for entry in before] == [
+        "checkout: main", "over", "checkout: over", "side", "checkout: side", "base"
+    ]  # fmt: skip
+
+
+def test_a_head_tells_nothing_of_one_that_had_its_name_before(any_repo: Repository) -> None:
+    commit_values(any_repo, {"a": "1"}, session="other")
+    base = commit_values(any_repo, {"a": "2"}, message="before")
+    any_repo.create_branch("side", base)
+    any_repo.drop_head("s")
+    assert any_repo.reflog("HEAD:s") == []
+    commit_values(any_repo, {"a": "3"}, message="after")
+    assert [entry.message for entry in any_repo.reflog("HEAD:s")] == ["after"]
+    switch(any_repo, "side", session="other")
+    any_repo.delete_branch("main", force=True)
+    assert [entry.message for entry in any_repo.reflog("HEAD:s")] == ["after"]
+
+
+def test_reflogs_that_an_earlier_release_wrote_twice_are_read_once(any_repo: Repository) -> None:
+    first = commit_values(any_repo, {"a": "1"}, message="one")
+    second = commit_values(any_repo, {"a": "2"}, message="two")
+
+    def say_again(move: Move) -> None:
+        for key, line in any_repo.pointers.all(log_prefix("main"), LogRecord).items():
+            move.set(log_key("HEAD:s", stamp_of_log(key)), line)
+
+    any_repo.pointers.change(say_again)
+    third = commit_values(any_repo, {"a": "3"}, message="three")
+    assert [entry.commit for entry in any_repo.reflog("HEAD:s")] == [third, second, first]
+    any_repo.create_branch("side", first)
+    switch(any_repo, "side")
+    any_repo.delete_branch("main", force=True)
+    assert [entry.commit for entry in any_repo.reflog("HEAD:s")] == [first, third, second, first]
 
 
 def test_a_new_session_is_where_the_store_was_used_last(repo: Repository) -> None:

@@ -23,7 +23,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_there_is_a_store_of_every_format() -> None:
-    assert [path.name for path in STORES] == ["store-1", "store-1-pages", "store-2", "store-6"]
+    assert [path.name for path in STORES] == ["store-1", "store-1-pages", "store-2", "store-6", "store-7"]
 
 
 def test_a_newer_release_writes_into_old_stores_and_collects_nothing_of_theirs(store: Path) -> None:
@@ -39,7 +39,7 @@ def test_a_newer_release_writes_into_old_stores_and_collects_nothing_of_theirs(s
         assert [read_notebook(repo.objects, commit) for _, commit in repo.log("main")][1:2] == pages[:1]
 
 
-@pytest.mark.parametrize("name", ["store-1-pages", "store-2", "store-6"])
+@pytest.mark.parametrize("name", ["store-1-pages", "store-2", "store-6", "store-7"])
 def test_pages_of_every_form_come_back(name: str, tmp_path: Path) -> None:
     with Repository.open(Path(shutil.copytree(FIXTURES / name, tmp_path / "store")), create=False) as repo:
         newest, older = (read_notebook(repo.objects, commit) for _, commit in repo.log("main", limit=2))
@@ -59,6 +59,19 @@ def test_an_old_store_opens_is_sound_and_can_be_looked_through(store: Path) -> N
         ]
         assert changed[0] == ["+generator", "-text"]
         assert repo.at("v1").summary("numbers").startswith("list of 4 int")
+
+
+def test_the_reflogs_of_an_old_store_say_each_move_once(store: Path) -> None:
+    with Repository.open(store, create=False) as repo:
+        before = repo.reflog("HEAD")
+        session = before[0].session
+        assert len(before) == len({entry.time_ns for entry in before})
+        assert {entry.commit for entry in repo.reflog("main") if entry.session} <= {entry.commit for entry in before}
+        repo.create_branch("other", "main")
+        with Notebook(repo) as nb:
+            nb.session.switch("other")
+        repo.delete_branch("main", force=True)
+        assert repo.reflog(f"HEAD:{session}") == before
 
 
 def test_an_old_store_that_came_from_elsewhere_is_not_loaded_before_it_is_trusted(
