@@ -346,9 +346,10 @@ def preview_id(entry: Entry) -> ObjectId | None:
 # and rarely twice that. (Cutting where a hash falls below a limit, as most such trees do, gives nodes so uneven that an
 # edit rewrites almost twice as much.)
 
-# Averages of 13 names in a leaf and 13 children in an inner node.
+# Averages of 13 names in a leaf and 41 children in an inner node. A leaf is stored with each of its changes, and whole again before long;
+# what changes in an inner node is the id of a child, and each level of them is another object to be stored.
 LEAF_REACH: Final = 6
-INNER_REACH: Final = 6
+INNER_REACH: Final = 20
 MOST_DIFFERENCES: Final = 100  # changes in an edit; beyond that, finding differences costs more time than it is worth
 
 
@@ -360,7 +361,10 @@ class Leaf(msgspec.Struct, frozen=True, array_like=True, tag=0):
 
 
 class Inner(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """References to the nodes below: the first name of each, its id and how many names it holds."""
+    """References to the nodes below: the first name of each, its id and how many names it holds.
+
+    Formats before 8 cut these at a reach of 6. Such a tree is read as it is, and cut anew above its leaves when it is changed.
+    """
 
     level: int
     names: list[str]
@@ -374,6 +378,10 @@ class Inner(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
     def child(self, place: int) -> ObjectId:
         return _id_in(self.ids, place)
+
+
+class WideInner(Inner, frozen=True, array_like=True, tag=2):
+    """The same, cut at today's reach."""
 
 
 def _id_in(ids: bytes, place: int) -> ObjectId:
@@ -391,7 +399,7 @@ class Ref(NamedTuple):
     size: int  # names below it
 
 
-_DECODER: msgspec.msgpack.Decoder[Node] = msgspec.msgpack.Decoder(Leaf | Inner)
+_DECODER: msgspec.msgpack.Decoder[Node] = msgspec.msgpack.Decoder(Leaf | Inner | WideInner)
 
 
 def decode_node(payload: bytes) -> Node:
@@ -427,13 +435,13 @@ def _store_with_child(
     before = ENCODER.encode(node)
     start += before.index(node.ids)
     payload = b"".join((before[:start], child, before[start + ID_SIZE :]))
-    made = Inner(node.level, node.names, ids, node.counts)
+    made = WideInner(node.level, node.names, ids, node.counts)
     span = start, start + ID_SIZE
     return writer.add(Kind.TREE, payload, False, decoded=made, base=(id, before), most_depth=most_depth, span=span)
 
 
-def inner_of(level: int, refs: Sequence[Ref]) -> Inner:
-    return Inner(level, [ref.name for ref in refs], b"".join([ref.id for ref in refs]), [ref.size for ref in refs])
+def inner_of(level: int, refs: Sequence[Ref]) -> WideInner:
+    return WideInner(level, [ref.name for ref in refs], b"".join([ref.id for ref in refs]), [ref.size for ref in refs])
 
 
 # -- where a sequence is cut
@@ -500,13 +508,9 @@ class TreeEditor:
         node = self._load([root])[0]
         level = level_of(node)
         refs = self._rewrite(level, Run([Ref("", root, 0)], at_end=True), [node], 0, len(self._names))
-        while len(refs) > 1:
-            level += 1
-            pieces = cut([ref.name for ref in refs], level, at_end=True)
-            refs = [store_node(self._writer, inner_of(level, refs[start:end])) for start, end in pieces]
         if not refs:
             return store_node(self._writer, Leaf([], [])).id
-        return self._without_lone_parents(refs[0].id)
+        return self._without_lone_parents(_store_above(self._writer, level, refs))
 
     def _without_lone_parents(self, root: ObjectId) -> ObjectId:
         while True:
@@ -550,7 +554,9 @@ class TreeEditor:
         pieces = _same_cuts(inners) if fresh_names == names else cut(fresh_names, level, at_end=run.at_end)
         return [
             self._store_changed(
-                Inner(level, fresh_names[start:end], fresh[start * ID_SIZE : end * ID_SIZE], fresh_counts[start:end]),
+                WideInner(
+                    level, fresh_names[start:end], fresh[start * ID_SIZE : end * ID_SIZE], fresh_counts[start:end]
+                ),
                 known.get(fresh_names[start]) or known.get(fresh_names[end - 1]),
             )
             for start, end in pieces
@@ -608,6 +614,15 @@ class TreeEditor:
             return store_node(self._writer, node, old, self._most_depth)
         count = sum(node.counts) if isinstance(node, Inner) else len(node.names)
         return Ref(node.names[0], known[0].id, count)
+
+
+def _store_above(writer: Writer, level: int, refs: list[Ref]) -> ObjectId:
+    """Store what leads to all these nodes of one level; returns the id of the root."""
+    while len(refs) > 1:
+        level += 1
+        pieces = cut([ref.name for ref in refs], level, at_end=True)
+        refs = [store_node(writer, inner_of(level, refs[start:end])) for start, end in pieces]
+    return refs[0].id
 
 
 def _by_ends(nodes: Iterable[tuple[Ref, Node]]) -> dict[str, tuple[Ref, Node]]:
@@ -755,7 +770,8 @@ class Tree:
             most_depth: how many versions of a node may be stored as differences, each from the one before. More of them take
                 less space, and longer to be read.
         """
-        if len(changes) == 1:
+        is_old = type(self._node(self.id)) is Inner
+        if len(changes) == 1 and not is_old:
             ((name, row),) = changes.items()
             replaced = self._replace_row(writer, name, row, most_depth)
             if replaced is not None:
@@ -764,6 +780,8 @@ class Tree:
         needed = {name: row for name, row in changes.items() if before.get(name) != row}
         if not needed:
             return self
+        if is_old:
+            return self._cut_anew(writer).edit_rows(writer, needed, most_depth=most_depth)
         moving = sorted(name for name, row in needed.items() if (row is None) == (name in before))
         return Tree(self._objects, TreeEditor(self._objects, writer, needed, moving, most_depth).apply(self.id))
 
@@ -787,6 +805,13 @@ class Tree:
         for id, above, place in reversed(path):  # no cut moves, for names alone decide where these are
             made = _store_with_child(writer, (id, above), place, made, most_depth)
         return Tree(self._objects, made)
+
+    def _cut_anew(self, writer: Writer) -> Tree:
+        """The same rows in the form that today's trees have: the leaves stay, and what leads to them is cut anew."""
+        refs = [Ref("", self.id, 0)]
+        while isinstance((nodes := self._nodes([ref.id for ref in refs]))[0], Inner):
+            refs = [ref for node in nodes if isinstance(node, Inner) for ref in node.refs()]
+        return Tree(self._objects, _store_above(writer, 0, refs))
 
     def _present(self, names: Mapping[str, object]) -> dict[str, bytes]:
         if len(names) * 20 < len(self):

@@ -56,7 +56,7 @@ V = TypeVar("V", bound=msgspec.Struct)
 
 # 2: pages in parts, and all of values that came with them; 3: records; 4: chunks as parts of others, ends of documents in rows;
 # 5: records that a commit holds beside its tree of them; 6: states of random generators as differences; 7: differences of one run of bytes;
-# 8: what a commit says in a branch's reflog is not said again in that of the HEAD that moved with it
+# 8: what a commit says in a branch's reflog is not said again in that of the HEAD that moved with it; wider inner nodes of trees
 FORMAT_VERSION: Final = 8
 FORMAT: Final = b"x/format"
 EPOCH: Final = b"x/epoch"  # changes whenever objects were deleted
