@@ -540,6 +540,7 @@ class Staged(msgspec.Struct):
     groups: list[Group] = []
     dropped: dict[int, Group] = {}  # by their ids: each once
     unchanged: list[tuple[Group, Dumped]] = []
+    same: list[Group] = []  # unchanged too, and the very objects that were saved: there is nothing to take over
     interrupted: bool = False
 
     def drop(self, group: Group) -> None:
@@ -625,6 +626,7 @@ class Dumps:
             grouped: of the names those that no code names. They are left alone where nothing leads to them either.
         """
         follow: set[str] = set()
+        references.look()
         self.skipped -= set(names)
         self.rebound |= rebound
         todo = [name for name in names if name not in self.seen]
@@ -636,6 +638,10 @@ class Dumps:
                 self.seen.add(name)
                 continue
             group = self.tracking.groups.get(name)
+            if group is not None and group.is_plain and name not in rebound and self._is_plain_and_same(name, group):
+                self.seen.add(name)
+                self.staged.same.append(group)
+                continue
             if group is not None and self._can_compare(group, rebound):
                 read = self._read_of(group, grouped)
                 if read and read == {name: group.data.get(name) for name in read}:
@@ -654,6 +660,13 @@ class Dumps:
             self.skipped.difference_update(found)
             todo += found
         return follow
+
+    def _is_plain_and_same(self, name: str, group: Group) -> bool:
+        """Whether the name is bound to the short container that was saved, with the same content: most names of thousands are."""
+        if group.stale or group.reach.ids != {id(value := self.namespace.get(name, self))}:
+            return False
+        stream = plain_stream(value, self.namespace)
+        return stream is not None and signature_of(stream) == group.signature
 
     def _can_compare(self, group: Group, rebound: frozenset[str]) -> bool:
         """Whether the group is bound as it was when it was dumped."""

@@ -150,6 +150,9 @@ class AliasGrouping:
         find_sharing, reach = self._dumps.tracking.find_sharing, self._dumps.by_name[name].dumped.reach
         if not self._dumps.tracking.may_be_held(reach):
             return []
+        found = list(find_sharing(reach))
+        if all(name in group.members for group in found):
+            return found
         self._leave_constants(name, lambda: any(name not in group.members for group in find_sharing(reach)))
         return list(find_sharing(reach))
 
@@ -258,10 +261,13 @@ class AliasGrouping:
     def _list_segmented(self) -> list[tuple[tuple[str, ...], Dumped]]:
         """What was cut into segments, and its names: of a long container and what holds its rows, that of the container."""
         dumped: list[tuple[tuple[str, ...], Dumped]] = []
-        dumped += (((name,), found.dumped) for name, found in self._dumps.by_name.items())
+        dumped += (
+            ((name,), found.dumped) for name, found in self._dumps.by_name.items() if found.dumped.segments is not None
+        )
         for group, found in self._dumps.staged.unchanged:
-            dumped.append((group.members if found.layout.within else (group.members[found.layout.long],), found))
-        return [(names, found) for names, found in dumped if found.segments is not None]
+            if found.segments is not None:
+                dumped.append((group.members if found.layout.within else (group.members[found.layout.long],), found))
+        return dumped
 
     def _long_ones(self) -> list[tuple[str, Dumped]]:
         return [(names[0], found) for names, found in self._list_segmented() if not found.layout.within]
@@ -707,6 +713,7 @@ def save_plain(writer: Writer, name: str, value: object, compared: Compared) -> 
         cuts=NO_CUTS,
         marks=NO_MARKS,
         data=NO_OWN,
+        is_plain=True,
     )
 
 

@@ -416,6 +416,7 @@ class Group(msgspec.Struct, gc=False):  # there are thousands, and nothing that 
     roots: dict[str, Roots] = {}
     data: dict[str, bytes] = {}  # by member: what code gets at from a table; empty where that is more than data
     place: tuple[str, str] = ("", "")  # the module and the name that are all that was saved
+    is_plain: bool = False  # one short container of numbers and texts, which leads to nothing
     cost_s: float = 0.0
     checked: int = 0
     stale: bool = False

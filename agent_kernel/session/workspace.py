@@ -441,6 +441,10 @@ class Detector:
                 if dumped.segments is not None and not dumped.reach.deferred:  # equal objects may be others now
                     group.marks = dumped.segments.marks
                 self._bind(group)
+        for group in staged.same:
+            if id(group) not in staged.dropped:
+                self.tracking.note_check(group, self._turn)
+                group.cost_s = 0.0
         for name, entry in staged.entries.items():
             if entry is None:
                 self.bindings.unbind(name)
@@ -526,12 +530,11 @@ class Detector:
         if not some:  # another round; to go to where the last cell ended would pass all names before it
             self._to_count = iter(tuple(containers))
             some = list(islice(self._to_count, _MOST_COUNTED))
-        counts = list(map(sys.getrefcount, map(namespace.get, some)))
         found: list[str] = []
-        if (
-            max(counts, default=0) > _EXPLAINED_REFERENCES
-        ):  # names that are gone since the round began are no containers
-            found = [
+        # Most often there is none, and a list of the counts is more memory to write.
+        if max(map(sys.getrefcount, map(namespace.get, some)), default=0) > _EXPLAINED_REFERENCES:
+            counts = list(map(sys.getrefcount, map(namespace.get, some)))
+            found = [  # names that are gone since the round began are no containers
                 name
                 for name, count in zip(some, counts, strict=True)
                 if count > _EXPLAINED_REFERENCES and name in containers
