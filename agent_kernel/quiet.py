@@ -16,7 +16,8 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
+from operator import is_
 from types import FrameType
 from typing import Any, Final
 
@@ -29,23 +30,33 @@ _SIGINT = int(signal.SIGINT)
 # -- warnings and garbage
 
 
-@contextlib.contextmanager
-def unwarned() -> Generator[None]:
+class unwarned:  # noqa: N801 - a block, as those below; a generator would take longer than what it does
     """Let no warning be shown or raised in the block.
 
     Not `catch_warnings`: it makes Python forget what was shown already, so the person's own would be shown once a cell.
     """
-    filters: list[tuple[object, ...]] = warnings.filters  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
-    before = list(filters)
-    known = {*map(id, before), id(_IGNORE_ALL)}
-    filters.insert(0, _IGNORE_ALL)
-    try:
-        yield
-    finally:
+
+    __slots__ = ("_before", "_filters")
+
+    def __enter__(self) -> None:
+        self._filters: list[tuple[object, ...]] = warnings.filters  # type: ignore[assignment]  # pyright: ignore[reportAttributeAccessIssue]
+        self._before = list(self._filters)
+        self._filters.insert(0, _IGNORE_ALL)
+
+    def __exit__(self, *_: object) -> None:
+        filters, before = self._filters, self._before
+        if filters is warnings.filters and _are_same(filters, (_IGNORE_ALL, *before)):
+            del filters[0]
+            return
         # What was looked at may have run anything, also `warnings.resetwarnings()`: only what it added stays.
+        known = {*map(id, before), id(_IGNORE_ALL)}
         for found in {id(found): found for found in (filters, warnings.filters)}.values():
             added = [one for one in found if id(one) not in known]
             found[:] = [*added, *before]  # type: ignore[index]  # pyright: ignore[reportIndexIssue]
+
+
+def _are_same(some: Sequence[object], others: Sequence[object]) -> bool:
+    return len(some) == len(others) and all(map(is_, some, others))
 
 
 @contextlib.contextmanager
