@@ -83,6 +83,19 @@ def test_a_short_look_at_a_reflog_of_head_finds_moves_behind_many_of_another_ses
     assert len(repo.reflog("HEAD:other", 240)) == 240
 
 
+def test_head_tells_of_moves_on_branches_of_any_name(any_repo: Repository) -> None:
+    names = ["A", "HEAD-x", "HEAD;x", "HEADS", "a", "a!b", "a/b", "a0", "main/x", "zé"]
+    detach(any_repo, commit_values(any_repo, {"a": "1"}, session="other"), session="other")
+    detach(any_repo, commit_values(any_repo, {"a": "1"}, message="main"), session="x")
+    for name in names:
+        any_repo.create_branch(name, "main")
+        switch(any_repo, name)
+        commit_values(any_repo, {"a": name}, message=name)
+    messages = [entry.message for entry in any_repo.reflog("HEAD:s")]
+    assert messages[::-2] == ["main", *names]
+    assert messages[1::2] == [f"checkout: {name}" for name in reversed(names)]
+
+
 def test_head_tells_of_the_moves_on_a_branch_that_is_gone(any_repo: Repository) -> None:
     base = commit_values(any_repo, {"a": "1"}, message="base")
     any_repo.create_branch("side", base)
