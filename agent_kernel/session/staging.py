@@ -270,7 +270,9 @@ class AliasGrouping:
         return dumped
 
     def _long_ones(self) -> list[tuple[str, Dumped]]:
-        return [(names[0], found) for names, found in self._list_segmented() if not found.layout.within]
+        """Those that may hold rows that another one holds, too: not where all items are numbers and texts."""
+        longs = ((names[0], found) for names, found in self._list_segmented() if not found.layout.within)
+        return [(name, found) for name, found in longs if found.segments is None or not found.segments.are_of_atoms]
 
     def _may_share_parts(self, *names: str) -> bool:
         # Whoever was dumped together with the long one was looked for in it already.

@@ -21,6 +21,7 @@ import pickle
 import sys
 import weakref
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import chain, compress, count, islice, repeat
 from operator import is_
 from types import NotImplementedType, SimpleNamespace
@@ -29,7 +30,15 @@ from typing import Any
 import msgspec
 from xxhash import xxh3_128, xxh3_128_digest
 
-from agent_kernel.values.introspection import addresses, ids_of, set_table_and_items, untrack, visit_set_table
+from agent_kernel.values.introspection import (
+    addresses,
+    ids_of,
+    ids_of_types,
+    of_types,
+    set_table_and_items,
+    untrack,
+    visit_set_table,
+)
 from agent_kernel.values.references import find_known_nan, may_hold_nan
 
 LONG = 10_000  # items, from which it pays
@@ -43,6 +52,7 @@ _REDUCERS: dict[type, object] = {complex: copyreg.dispatch_table.get(complex)}
 # By id: hashing a type runs its metaclass.
 _SCALAR_IDS = frozenset(map(id, _SCALARS))
 _CONTAINER_IDS = frozenset(map(id, (list, tuple, dict, set)))
+_TUPLE_ID = frozenset((id(tuple),))
 
 
 def only_atoms(items: Sequence[object]) -> bool:
@@ -50,29 +60,21 @@ def only_atoms(items: Sequence[object]) -> bool:
     return _kinds_of(items) is not None
 
 
-def _kinds_of(items: Sequence[object]) -> set[int] | None:
+def _kinds_of(items: Sequence[Any]) -> set[int] | None:
     """The ids of the items' types, if all are atoms, or tuples of atoms."""
     allowed = _atom_ids() | {id(tuple)}
     found: set[int] = set()
     for _ in range(_DEEPEST):
         if not _may_be_atoms(items):
             return None
-        kinds = _ids_of_types(items)
+        kinds = ids_of_types(items)
         found |= kinds
         if not kinds <= allowed:
             return None
         if id(tuple) not in kinds:
             return found
-        items = list(chain.from_iterable(item for item in items if type(item) is tuple))
+        items = list(chain.from_iterable(items if len(kinds) == 1 else of_types(items, _TUPLE_ID)))
     return None
-
-
-def _ids_of_types(items: Sequence[object]) -> set[int]:
-    """The ids of the types; mostly it is one, which is told in half of the time."""
-    kind = type(items[0]) if items else None
-    if kind is not None and all(map(is_, map(type, items), repeat(kind))):
-        return {id(kind)}
-    return set(ids_of(map(type, items)))
 
 
 def _may_be_atoms(items: Iterable[object]) -> bool:
@@ -369,8 +371,18 @@ def holds_atoms(value: Any) -> bool:
         return True
     if id(type(value)) not in _CONTAINER_IDS:
         return only_atoms(value.reshape(-1).tolist())
-    parts = (value, value.values()) if type(value) is dict else (value,)
-    return all(_may_be_atoms(part) for part in parts) and all(only_atoms(tuple(part)) for part in parts)
+    return id(value) in _sure or kinds_within(value) is not None
+
+
+def kinds_within(container: Any) -> set[int] | None:
+    """The ids of the types of what a container holds, if all are atoms, or tuples of atoms."""
+    found: set[int] = set()
+    for part in (container, container.values()) if type(container) is dict else (container,):
+        kinds = _kinds_of(tuple(part)) if _may_be_atoms(part) else None
+        if kinds is None:
+            return None
+        found |= kinds
+    return found
 
 
 class _NotScalarError(Exception):
@@ -382,6 +394,28 @@ class _Alone(pickle.Pickler):
 
     def reducer_override(self, _: Any, /) -> NotImplementedType:
         raise _NotScalarError
+
+
+def are_written(kinds: AbstractSet[int]) -> bool:
+    """Whether the pickler writes atoms of these types by itself."""
+    return kinds <= _WRITTEN_IDS
+
+
+_WRITTEN_IDS = _SCALAR_IDS | _TUPLE_ID
+
+
+def dump_of(items: Any, kinds: AbstractSet[int], *, is_set: bool) -> bytes | None:
+    """Write a container of atoms of these types; None where a reducer has to be asked, or it counts which NaN one is.
+
+    Args:
+        is_set: the items are those of a set. Where none of them has parts, each stands for itself, and pickle need not remember any.
+    """
+    if is_set and kinds <= _UNIQUE_IDS:
+        return dump_alone(items)
+    if not are_written(kinds):
+        return None
+    stream = pickle.dumps(items, 5)
+    return None if may_hold_nan(stream) else stream
 
 
 def dump_alone(items: Any) -> bytes:
@@ -397,10 +431,42 @@ def _pickle_alone(items: Any, sink: Any) -> None:
     pickler.dump(items)
 
 
+# -- what is a guess until it is dumped
+#
+# Whether all items are atoms is asked of each part of a long container right before that is pickled: to go to millions of
+# items once more takes as long as to pickle them. Until then a look at some of them is enough to try.
+
+_sure: set[int] = set()  # ids of containers, of which that was found out as they were dumped, while a group is dumped
+
+
+def may_hold_atoms(value: Any) -> bool:
+    """Whether a long container or array seems to hold nothing but atoms."""
+    kind = id(type(value))
+    if kind == id(set):
+        return bool(_guess_digest(value))
+    if kind not in _CONTAINER_IDS:
+        return holds_atoms(value)
+    if id(value) in _sure:
+        return True
+    step = max(1, len(value) // _TRIED)
+    parts = (value, value.values()) if type(value) is dict else (value,)
+    return all(_kinds_of(tuple(islice(part, 0, None, step))) is not None for part in parts)
+
+
+_TRIED = 200
+
+
+def make_sure(value: Any) -> None:
+    """All items were found to be atoms as they were dumped."""
+    if id(type(value)) == id(set):
+        _settle(id(value))
+    else:
+        _sure.add(id(value))
+
+
 # -- sets
 #
-# The items of a set lie anywhere in memory, so going to each is dear: they are kept until it dies, and only compared. Whether
-# all are atoms is asked of each part right before that is pickled, when its items are at hand: until then it is a guess.
+# The items of a set lie anywhere in memory, so going to each is dear: they are kept until it dies, and only compared.
 
 
 def _digest_of_set(value: set[object]) -> bytes:
@@ -436,11 +502,6 @@ _guesses: set[int] = set()  # ids of sets of whose items it is not known yet tha
 _UNIQUE_IDS = frozenset(map(id, (str, bytes, int, bool, type(None))))
 
 
-def may_hold_atoms(value: Any) -> bool:
-    """Whether a long container or array holds nothing but atoms; of a set that may be a guess."""
-    return bool(_guess_digest(value)) if id(type(value)) == id(set) else holds_atoms(value)
-
-
 def guess_digest(value: Any) -> bytes:
     """As `digest_of`; of no use before `holds_atoms` says yes."""
     return _guess_digest(value) if id(type(value)) == id(set) and is_long(value) else digest_of(value)
@@ -452,16 +513,6 @@ def kept_items(value: Any) -> tuple[object, ...] | None:
     return last.items if last is not None and last.watch() is value else None
 
 
-def are_unique(items: Sequence[object]) -> bool:
-    """Whether each of these items of a set stands for itself, and is an atom: then pickle need not remember any."""
-    return _ids_of_types(items) <= _UNIQUE_IDS
-
-
-def make_sure(value: Any) -> None:
-    """All items that are kept of a set were found to be atoms."""
-    _settle(id(value))
-
-
 def forget_guess(value: Any) -> None:
     """Keep nothing of a set."""
     _last_dumps.pop(id(value), None)
@@ -469,7 +520,8 @@ def forget_guess(value: Any) -> None:
 
 
 def forget_guesses() -> None:
-    """Keep no items of which nobody made sure: they may be objects that are to die."""
+    """Keep no items of which nobody made sure: they may be objects that are to die. What is sure is so for one dump."""
+    _sure.clear()
     while _guesses:
         _last_dumps.pop(_guesses.pop(), None)
 
@@ -487,7 +539,7 @@ def _is_sure_of(item: int, last: _LastDump | None) -> bool:
     if last is None or item not in _guesses:
         return last is not None
     kinds = _kinds_of(last.items)
-    if kinds is None or not kinds <= _SCALAR_IDS | {id(tuple)}:
+    if kinds is None or not are_written(kinds):
         _last_dumps.pop(item, None)
     _settle(item)
     return item in _last_dumps

@@ -174,7 +174,7 @@ class _Look:
 
     def note(self) -> Known | None:
         """The digest, and what it covers; None where a long container holds more than numbers and texts."""
-        digest = self.digest(atoms.guess_digest) if all(map(atoms.may_hold_atoms, self._longs)) else b""
+        digest = self.digest(atoms.guess_digest) if all(map(_may_hold_atoms, self._longs)) else b""
         shareable = (item for item, value in self._seen.items() if id(type(value)) not in _UNCHANGING_IDS)
         sets = frozenset(id(value) for value in self._longs if id(type(value)) == id(set))
         # A `Counter` was digested as a copy, which is gone: the dump may meet another object at its address.
@@ -289,6 +289,11 @@ class _Look:
         _expect(is_own or id(kind) in _BUILTIN_TYPE_IDS)
         self._said.append(self._names.uid_of(kind) if is_own else kind.__name__)
         return []
+
+
+def _may_hold_atoms(value: Any) -> bool:
+    """Of a set that is made sure of as it is dumped."""
+    return atoms.may_hold_atoms(value) if type(value) is set else atoms.holds_atoms(value)
 
 
 def _digest_of_code(name: str, value: Any, names: LiveNames, namespace: dict[str, object]) -> bytes:

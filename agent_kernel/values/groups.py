@@ -184,6 +184,7 @@ def dump_group(
     options: dict[str, Any] = {"cuts": cuts, "known": known, "anchors": anchors, "whole": whole, "defer": defer}
     options |= {"components": components, "lead": lead, "dumped": dumped, "last": last, "packs": packs}
     options |= {"answers": answers, "pins": pins}
+    atoms.forget_guesses()
     try:
         return _dump_members(members, names, namespace, named, options)
     except RecursionError:
@@ -244,7 +245,7 @@ def _dump_naming(
         if atoms.is_long(value) and is_alone(value, namespace) and atoms.may_hold_atoms(value):
             digest = atoms.guess_digest(value)  # first: what another thread does from here on, the next look finds
             made = _dump_atoms(members, names, namespace, cuts, dumped)
-            if atoms.holds_atoms(value):
+            if made is not None and atoms.holds_atoms(value):
                 made.digest = digest
                 return made
     own_classes = [value for name, value in members.items() if name.startswith(CLASS_PREFIX)]
@@ -434,14 +435,18 @@ def _dump_atoms(
     namespace: dict[str, object],
     cuts: Mapping[str | int, Cuts],
     dumped: dict[int, segments.Parts] | None,
-) -> Dumped:
-    """Dump a value that holds nothing but atoms, below which there is nothing to walk."""
+) -> Dumped | None:
+    """Dump a value that seems to hold nothing but atoms, below which there is nothing to walk; None if it holds more."""
     (value,) = members.values()
     if segments.is_long(value):
         before = [_cuts_of(value, members, cuts)]
-        cut = segments.dump_segments([value], names, namespace, before, of_atoms={id(value)}, dumped=dumped)
+        cut = segments.dump_segments(
+            [value], names, namespace, before, of_atoms={id(value)}, dumped=dumped, only_atoms=True
+        )
         if cut is not None:
             return _join_segments(cut, [], cut.reach, form=type(value).__name__)
+        if not atoms.holds_atoms(value):
+            return None
     dump = _dump_shared(_phases(members, ()), names, namespace)
     made = assemble(members, (), dump)
     made.reach = reach_of(members, dump)

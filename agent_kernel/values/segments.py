@@ -178,6 +178,7 @@ class Segment(msgspec.Struct):
     mark: bytes = b""  # covers the content, and which objects the items are and lead to
     shared_ids: set[int] | None = None  # what something outside the segment holds too; None: not walked
     met: bytes | None = None  # the addresses of what was pickled; None: not noted
+    is_of_atoms: bool = False
 
 
 Parts = tuple[Any, Cuts, list[Segment]]  # a long container, where it was cut, and its segments
@@ -199,6 +200,10 @@ class Segments(msgspec.Struct):
     def marks(self) -> frozenset[bytes]:
         """By which segments are known the next time: none where they share, for alone the value is pickled whole."""
         return frozenset() if self.shares else frozenset(segment.mark for segment in self.segments)
+
+    @property
+    def are_of_atoms(self) -> bool:
+        return all(segment.is_of_atoms for segment in self.segments)
 
     @property
     def unwalked(self) -> bool:
@@ -250,6 +255,7 @@ def dump_segments(
     dumped: dict[int, Parts] | None = None,
     *,
     notes_met: bool = False,
+    only_atoms: bool = False,
 ) -> Segments | None:
     """Pickle long containers in segments, or say (None) that they have to be pickled whole.
 
@@ -257,9 +263,10 @@ def dump_segments(
         before: where segments began the last time, of each container.
         known: marks of the segments of the last time. Only others are walked for shared objects at once.
         anchors: ids of objects that may stand in several segments, because they will be stored beside them.
-        of_atoms: ids of containers whose items cannot change, so nobody sees whether two segments share some; of sets by a guess.
+        of_atoms: ids of containers whose items cannot change, so nobody sees whether two segments share some; by a guess.
         dumped: by id what was dumped of containers before in this commit, and what is dumped now.
         notes_met: note for each segment what was pickled.
+        only_atoms: give up where the guess was wrong.
     """
     made = Segments(list(values), [], [])
     made.reach.ids.update(ids_of(values))
@@ -267,18 +274,15 @@ def dump_segments(
     for value, starts in zip(values, before, strict=True):
         found = dumped.get(id(value)) if dumped is not None else None
         if found is None:
-            kept = atoms.kept_items(value) if id(value) in of_atoms else None
-            scale = 1 if kept is None else 1 + len(kept) // _MANY_TEXTS
-            cuts = cut(ids_in(addresses(value if kept is None else kept)), starts, scale)
-            parts = None if kept is None else _dump_alone(value, kept, cuts)
-            if parts is None:
-                are_atoms = id(value) in of_atoms and atoms.holds_atoms(value)
-                parts = _dump_parts(value, cuts, names, namespace, are_atoms=are_atoms, notes_met=notes_met)
-            if parts is None:
+            seems_of_atoms = id(value) in of_atoms
+            options = {"seems_of_atoms": seems_of_atoms, "only_atoms": only_atoms, "notes_met": notes_met}
+            found = _dump_parts(value, starts, names, namespace, **options)
+            if found is None:
                 return None
-            found = value, cuts, parts
             if dumped is not None:
                 dumped[id(value)] = found
+        if all(part.is_of_atoms for part in found[2]):
+            atoms.make_sure(value)
         made.cuts.append(found[1])
         # Copies: which object each refers to by number depends on what they are dumped beside.
         made.segments += found[2] if dumped is None else map(copy, found[2])
@@ -295,9 +299,27 @@ def _share_nans(parts: Sequence[Segment]) -> bool:
 
 
 def _dump_parts(
-    value: Any, cuts: Cuts, names: LiveNames, namespace: dict[str, object], *, are_atoms: bool, notes_met: bool
+    value: Any,
+    before: Cuts,
+    names: LiveNames,
+    namespace: dict[str, object],
+    *,
+    seems_of_atoms: bool,
+    only_atoms: bool,
+    notes_met: bool,
+) -> Parts | None:
+    """Cut a container and pickle each part; None where that cannot be done part by part."""
+    found = _dump_atoms(value, before, names, namespace) if seems_of_atoms else None
+    if found is not None or only_atoms:
+        return found
+    cuts = cut(ids_in(addresses(value)), before)
+    parts = _dump_each(value, cuts, names, namespace, notes_met=notes_met)
+    return None if parts is None else (value, cuts, parts)
+
+
+def _dump_each(
+    value: Any, cuts: Cuts, names: LiveNames, namespace: dict[str, object], *, notes_met: bool
 ) -> list[Segment] | None:
-    """Pickle each part of a container; None where that cannot be done part by part."""
     found: list[Segment] = []
     below = addresses(value.values() if type(value) is dict else value)
     shortest = instances = 0
@@ -314,7 +336,7 @@ def _dump_parts(
             return None
         # An item may lead back to the whole container: then each segment would hold all of it.
         size = len(dump.streams[0])
-        if not are_atoms and (not shortest or not shortest <= size <= shortest * _ALIKE):
+        if not shortest or not shortest <= size <= shortest * _ALIKE:
             if id(value) in pickler.memo_ids():
                 return None
             shortest = min(shortest or size, size)
@@ -323,31 +345,44 @@ def _dump_parts(
         if instances > 2 * len(distinct):  # items lead to each other, and each segment would hold many of them
             return None
         digest = xxh3_128_digest(dump.streams[0])
-        objects = b"" if are_atoms else pickler.sum_met(items)
+        objects = pickler.sum_met(items)
         mark = xxh3_128_digest(digest + below[start * ADDRESS_BYTES : end * ADDRESS_BYTES] + objects)
-        met = addresses(gc.get_referents(pickler)) if notes_met and not are_atoms else None
+        met = addresses(gc.get_referents(pickler)) if notes_met else None
         del pickler  # it holds all attribute dicts, which would seem to be shared where the next segment leads to them
-        found.append(Segment(items, dump, digest, mark, set() if are_atoms else None, met))
+        found.append(Segment(items, dump, digest, mark, met=met))
     return found
 
 
-_MANY_TEXTS = 500_000  # from which each piece that is stored takes longer than the texts in it
+_MANY_ATOMS = 500_000  # from which each piece that is stored takes longer than the numbers and texts in it
 
 
-def _dump_alone(value: set[object], items: tuple[object, ...], cuts: Cuts) -> list[Segment] | None:
-    """Pickle the parts of a set of texts and numbers, of which nothing has to be noted or remembered; None where there are others."""
+def _dump_atoms(value: Any, before: Cuts, names: LiveNames, namespace: dict[str, object]) -> Parts | None:
+    """Pickle the parts of a container of atoms: only of few types something has to be noted. None where it holds anything else."""
+    kept = atoms.kept_items(value)
+    below = addresses(value if kept is None else kept)
+    cuts = cut(ids_in(below), before, 1 + len(below) // ADDRESS_BYTES // _MANY_ATOMS)
+    if type(value) is dict:
+        below = addresses(value.values())
     found: list[Segment] = []
-    below = addresses(items)
-    for start, end in cuts.spans:
-        part = list(items[start:end])
-        if not atoms.are_unique(part):
+    expects_marks = False
+    parts = _slices(value, cuts) if kept is None else (list(kept[start:end]) for start, end in cuts.spans)
+    for items, (start, end) in zip(parts, cuts.spans, strict=True):
+        kinds = atoms.kinds_within(items)
+        if kinds is None or (kept is not None and not atoms.are_written(kinds)):
             return None
-        stream = atoms.dump_alone(part)
-        digest = xxh3_128_digest(stream)
+        stream = atoms.dump_of(items, kinds, is_set=kept is not None)
+        dump = Dump() if stream is None else Dump(streams=[stream])
+        if stream is None:
+            try:
+                pickler = pickle_items(items, names, namespace, dump=dump, expects_marks=expects_marks)
+            except FOREIGN:  # something needs care, which only a whole dump takes
+                return None
+            expects_marks = pickler.marker is not None and pickler.marker.is_needed
+        digest = xxh3_128_digest(dump.streams[0])
         mark = xxh3_128_digest(digest + below[start * ADDRESS_BYTES : end * ADDRESS_BYTES])
-        found.append(Segment(None, Dump(streams=[stream]), digest, mark, set()))
-    atoms.make_sure(value)
-    return found
+        # What is noted of a part, as which NaNs it holds, is looked for in its items.
+        found.append(Segment(items if stream is None else None, dump, digest, mark, set(), is_of_atoms=True))
+    return value, cuts, found
 
 
 _ALIKE = 1.5

@@ -501,3 +501,34 @@ def test_what_a_large_value_reaches_is_looked_for_again_only_where_it_met_other_
             assert nb.look("(one['d'] is d[5], len(d[5]))") == (True, length)
         nb.checkout(before)
         assert nb.look("(one, len(d[5]))") == ({}, 2)
+
+
+ODD_ONES = {
+    "a list": ("odd = [7]", "odd.append(8)", "(odd, rows[7_919] is odd)"),
+    "a text with a state": (
+        "class Word(str):\n    pass\nodd = Word('x'); odd.state = [7]",
+        "odd.state.append(8)",
+        "(type(odd) is Word, odd.state, rows[7_919] is odd)",
+    ),
+    "a list in a tuple": ("odd = (1, [7])", "odd[1].append(8)", "(odd, rows[7_919][1] is odd[1])"),
+    "bytes": ("odd = bytearray(b'7')", "odd.append(8)", "(odd, rows[7_919] is odd)"),
+}
+
+
+@pytest.mark.parametrize("form", ["list", "tuple", "dict"])
+@pytest.mark.parametrize(("made", "changes", "look"), ODD_ONES.values(), ids=ODD_ONES)
+def test_one_item_that_can_change_among_many_texts_is_seen_and_stays_shared(
+    made: str, changes: str, look: str, form: str
+) -> None:
+    whole = "dict(enumerate(items))" if form == "dict" else f"{form}(items)"
+    with Notebook() as nb:
+        nb.run(f"{made}\nitems = [str(n) for n in range(20_000)]\nitems[7_919] = odd\nrows = {whole}\ndel items")
+        first = nb.session.head
+        before = repr(nb.look(look))
+        assert set(names_changed(nb.run(changes))) == {"odd", "rows"}
+        after = repr(nb.look(look))
+        assert after != before
+        nb.checkout(first)
+        assert repr(nb.look(look)) == before
+        nb.checkout("main")
+        assert repr(nb.look(look)) == after

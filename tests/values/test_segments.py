@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from agent_kernel.session.staging import cuts_of
+from agent_kernel.values import atoms, segments
 from agent_kernel.values.groups import Dumped, dump_group
 from agent_kernel.values.segments import FROM_LENGTH, LENGTH, LONGEST, SHORTEST, Cuts, dump_segments
 from tests.values.notebook import Kept, Namespace
@@ -253,3 +254,46 @@ class TestBesideOthers:
         before = streams(notebook.save("last", "rows"))
         notebook.run("last.append('changed')")
         assert len(streams(notebook.save("last", "rows")) - before) == 1
+
+
+ATOMS = {
+    "texts": "rows = [f'w{{n}}' for n in range({})]",
+    "numbers": "rows = [n / 3 for n in range({})]",
+    "pairs": "rows = [(n, (str(n), n / 2)) for n in range({})]",
+    "a tuple": "rows = tuple(f'w{{n}}' for n in range({}))",
+    "a dict": "rows = {{(n, str(n)): n / 2 for n in range({})}}",
+    "a set": "rows = {{f'w{{n}}' for n in range({})}}",
+}
+
+
+@pytest.mark.parametrize("source", ATOMS.values(), ids=ATOMS)
+def test_each_item_of_a_container_of_atoms_is_asked_for_its_type_once(
+    source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    ids_of_types = atoms.ids_of_types
+
+    def noted(values: Any) -> Any:
+        asked.append(len(values))
+        return ids_of_types(values)
+
+    monkeypatch.setattr(atoms, "ids_of_types", noted)
+    counts: list[int] = []
+    for many in (20_000, 40_000, 80_000):
+        asked.clear()
+        Saved(source.format(many)).save()
+        counts.append(sum(asked))
+    parts = {"pairs": 5, "a dict": 4}.get(next(name for name, made in ATOMS.items() if made is source), 1)
+    tried = 5_000  # that many are looked at before, however long the container is
+    assert all(count <= parts * many + tried for count, many in zip(counts, (20_000, 40_000, 80_000), strict=True))
+
+
+@pytest.mark.parametrize("source", ATOMS.values(), ids=ATOMS)
+def test_a_container_of_atoms_is_pickled_without_reducers(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "pickle_items", None)
+    notebook = Saved(source.format(20_000))
+    before = notebook.names["rows"]
+    found = notebook.again()
+    assert found == before
+    assert type(found) is set or list(found) == list(before)
+    assert set(map(type, found)) == set(map(type, before))
