@@ -23,7 +23,7 @@ import weakref
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain, compress, count, islice, repeat
-from operator import is_
+from operator import is_, ne
 from types import NotImplementedType, SimpleNamespace
 from typing import Any
 
@@ -39,7 +39,7 @@ from agent_kernel.values.introspection import (
     untrack,
     visit_set_table,
 )
-from agent_kernel.values.references import find_known_nan, may_hold_nan
+from agent_kernel.values.references import known_nan_ids, may_hold_nan
 
 LONG = 10_000  # items, from which it pays
 _DEEPEST = 4  # tuples in tuples
@@ -197,12 +197,14 @@ def _nans_among(distinct: Sequence[object], pickled: bytes) -> tuple[tuple[int, 
     """
     if not may_hold_nan(pickled):
         return ()
-    kinds = map(is_, map(type, distinct), repeat(float))
-    floats: list[tuple[int, Any]] = list(compress(enumerate(distinct), kinds))
-    found = [(place, value) for place, value in floats if value != value]
-    if len(found) > _FEW_NANS:
-        found = [(place, value) for place, value in found if find_known_nan(value) is not None]
-    return tuple(found)
+    kinds = list(map(is_, map(type, distinct), repeat(float)))
+    floats: list[Any] = list(compress(distinct, kinds))
+    are_nan = list(map(ne, floats, floats))
+    places, nans = list(compress(compress(count(), kinds), are_nan)), list(compress(floats, are_nan))
+    if len(nans) > _FEW_NANS:
+        known = list(map(known_nan_ids().__contains__, ids_of(nans)))
+        places, nans = list(compress(places, known)), list(compress(nans, known))
+    return tuple(zip(places, nans, strict=True))
 
 
 _FEW_NANS = 16

@@ -36,7 +36,7 @@ from collections.abc import Set as AbstractSet
 from functools import cache, lru_cache
 from importlib import machinery
 from itertools import chain, compress, repeat
-from operator import call, is_, lt
+from operator import call, is_, lt, ne
 from typing import Any, Final
 
 import msgspec
@@ -918,6 +918,11 @@ def find_known_nan(value: object) -> Place | None:
     return next((place for place in KNOWN_NANS if holds(*place, value)), None)
 
 
+def known_nan_ids() -> frozenset[int]:
+    """The ids of the NaNs that stand in those modules now."""
+    return frozenset(id(value) for value in (_find_object(*place) for place in KNOWN_NANS) if is_nan(value))
+
+
 class NanMarker:
     """Says of the NaNs of one stream which they are.
 
@@ -977,7 +982,7 @@ def find_unmarked_nans(stream: bytes, saved: list[object]) -> list[float] | None
     Args:
         saved: what the pickler holds in its memo.
     """
-    found = _list_nans(gc.get_referents(*saved))
+    found = list_nans(gc.get_referents(*saved))
     _nan_scan.look()
     ids = set(ids_of(found))
     if len(ids) < len(found) or len(found) < len(_NAN.findall(stream)) or not ids.isdisjoint(_nan_scan.places):
@@ -985,7 +990,8 @@ def find_unmarked_nans(stream: bytes, saved: list[object]) -> list[float] | None
     return _list_held_nans(found, 3)  # what it was met in, the list, and getrefcount's argument
 
 
-def _list_nans(values: list[object]) -> list[float]:
+def list_nans(values: list[object]) -> list[float]:
+    """The NaNs among these objects."""
     flatnonzero: Any = find_loaded("numpy", "flatnonzero")
     if flatnonzero is None:
         floats: list[Any] = list(compress(values, map(is_, map(type, values), repeat(float))))
@@ -994,7 +1000,7 @@ def _list_nans(values: list[object]) -> list[float]:
 
         kinds = np.frombuffer(addresses(list(map(type, values))), np.uintp)
         floats = list(map(values.__getitem__, flatnonzero(kinds == id(float)).tolist()))
-    return [value for value in floats if value != value]
+    return list(compress(floats, map(ne, floats, floats)))
 
 
 def _list_held_nans(found: list[float], explained: int) -> list[float]:
@@ -1009,9 +1015,15 @@ class _NanScan:
         self.modules: dict[str, int] = {}
         self.own: set[str] = set()
         self.places: dict[int, list[Place]] = {}
+        self._seen = (
+            b""  # where the names and modules were at the last look: it is asked for each part of a long container
+        )
 
     def look(self) -> None:
-        for name, module in list(sys.modules.items()):
+        modules = list(sys.modules.items())
+        seen = addresses(chain.from_iterable(modules))
+        names = modules if seen != self._seen else [(name, sys.modules.get(name)) for name in self.own]
+        for name, module in names:
             if self.modules.get(name) == id(module) and name not in self.own:
                 continue
             if name.partition(".")[0] in _NO_NANS_OF or not is_module(module):
@@ -1022,6 +1034,7 @@ class _NanScan:
             for attribute, value in list(module_dict(module).items()):
                 if is_nan(value):
                     self._add(id(value), (name, attribute))
+        self._seen = seen
 
     def _add(self, item: int, place: Place) -> None:
         places = self.places.setdefault(item, [])

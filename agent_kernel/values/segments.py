@@ -32,7 +32,7 @@ from agent_kernel.values import aliases, atoms, reducers
 from agent_kernel.values.aliases import Dump, LiveNames
 from agent_kernel.values.introspection import ADDRESS_BYTES, addresses, ids_in, ids_of
 from agent_kernel.values.pickler import FOREIGN, Pickler, write_with_nans
-from agent_kernel.values.references import NanMarker, is_nan
+from agent_kernel.values.references import NanMarker, list_nans
 
 # -- where a long container is cut, so that the cuts stay where they were
 #
@@ -294,8 +294,8 @@ def dump_segments(
 
 def _share_nans(parts: Sequence[Segment]) -> bool:
     """Whether two segments hold the same NaN that no module holds."""
-    times = Counter(found for part in parts for found in set(ids_of(filter(is_nan, part.dump.opaque))))
-    return any(count > 1 for count in times.values())
+    found = [set(ids_of(list_nans(part.dump.opaque))) for part in parts if part.dump.opaque]
+    return len(set[int]().union(*found)) < sum(map(len, found))
 
 
 def _dump_parts(

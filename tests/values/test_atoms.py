@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_kernel.values import atoms
+from agent_kernel.values import atoms, references
 from agent_kernel.values.introspection import set_table_and_items
 from tests.values.notebook import Namespace
 
@@ -276,6 +276,23 @@ def test_no_more_than_the_distinct_objects_are_asked_for_their_types(monkeypatch
 
 
 # -- what is kept
+
+
+def test_many_nans_are_not_looked_for_in_modules_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    find_object = references._find_object
+
+    def noted(module: str, name: str) -> object:
+        asked.append(name)
+        return find_object(module, name)
+
+    monkeypatch.setattr(references, "_find_object", noted)
+    for many in (N, 2 * N, 4 * N):
+        made = atoms.encode_array(column([np.nan, *(float("nan") for _ in range(many))]), "C", watched=False)
+        assert made is not None
+        assert [value is np.nan for _, value in made.nans] == [True]
+        assert len(asked) <= 10
+        asked.clear()
 
 
 def test_what_a_frame_held_goes_with_the_frame() -> None:
