@@ -20,10 +20,11 @@ import io
 import pickle
 import sys
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from itertools import chain, compress, count, islice, repeat
-from operator import is_, ne
+from operator import attrgetter, is_, itemgetter, ne
 from types import NotImplementedType, SimpleNamespace
 from typing import Any
 
@@ -53,6 +54,14 @@ _REDUCERS: dict[type, object] = {complex: copyreg.dispatch_table.get(complex)}
 _SCALAR_IDS = frozenset(map(id, _SCALARS))
 _CONTAINER_IDS = frozenset(map(id, (list, tuple, dict, set)))
 _TUPLE_ID = frozenset((id(tuple),))
+_WRITTEN_IDS = _SCALAR_IDS | _TUPLE_ID
+_TIMED_IDS = frozenset(map(id, (datetime.datetime, datetime.time)))
+_ZONE_IDS = frozenset(map(id, (type(None), datetime.timezone)))
+_zone_of = attrgetter("tzinfo")
+
+# Gives, of many atoms of one type that a reducer saves, numbers and texts that say the same.
+Reader = Callable[[list[Any]], list[Any]]
+_NO_MORE: Mapping[int, Reader] = {}
 
 
 def only_atoms(items: Sequence[object]) -> bool:
@@ -60,16 +69,17 @@ def only_atoms(items: Sequence[object]) -> bool:
     return _kinds_of(items) is not None
 
 
-def _kinds_of(items: Sequence[Any]) -> set[int] | None:
-    """The ids of the items' types, if all are atoms, or tuples of atoms."""
-    allowed = _atom_ids() | {id(tuple)}
+def _kinds_of(items: Sequence[Any], more: Mapping[int, Reader] = _NO_MORE) -> set[int] | None:
+    """The ids of the items' types, if all are atoms, or tuples of atoms, or of the types with more ids."""
     found: set[int] = set()
     for _ in range(_DEEPEST):
-        if not _may_be_atoms(items):
+        if not _may_be_atoms(items, more):
             return None
         kinds = ids_of_types(items)
         found |= kinds
-        if not kinds <= allowed:
+        if not (kinds <= _WRITTEN_IDS or kinds <= _atom_ids() | _TUPLE_ID | more.keys()):
+            return None
+        if not _know_their_zones(items, kinds):
             return None
         if id(tuple) not in kinds:
             return found
@@ -77,9 +87,17 @@ def _kinds_of(items: Sequence[Any]) -> set[int] | None:
     return None
 
 
-def _may_be_atoms(items: Iterable[object]) -> bool:
+def _may_be_atoms(items: Iterable[object], more: Mapping[int, Reader] = _NO_MORE) -> bool:
     """Whether the first items are atoms or tuples: where one is not, that shows mostly there."""
-    return {id(type(item)) for item in islice(items, _LOOKS)} <= _atom_ids() | {id(tuple)}
+    kinds = {id(type(item)) for item in islice(items, _LOOKS)}
+    return kinds <= _WRITTEN_IDS or kinds <= _atom_ids() | _TUPLE_ID | more.keys()
+
+
+def _know_their_zones(items: Sequence[Any], kinds: AbstractSet[int]) -> bool:
+    """Whether no time among these has a time zone that a person's class may have made."""
+    timed = kinds & _TIMED_IDS
+    zones = list(map(_zone_of, of_types(items, timed))) if timed else []
+    return ids_of_types(zones) <= _ZONE_IDS
 
 
 def _atom_ids() -> frozenset[int]:
@@ -345,12 +363,16 @@ def digest_of(value: Any) -> bytes:
 
 def _digest(container: Any, prefix: bytes = b"") -> bytes:
     whole = xxh3_128()
+    parts = (container, container.values()) if type(container) is dict else (container,)
     try:
-        _pickle_alone(container, SimpleNamespace(write=whole.update))
-        places = [addresses(container)]
-        if type(container) is dict:
-            places.append(addresses(container.values()))
-    except (_NotScalarError, RuntimeError, ValueError):  # not atoms alone, or another thread is at it
+        try:
+            _pickle_alone(container, SimpleNamespace(write=whole.update))
+        except _NotScalarError:
+            whole = xxh3_128()
+            for part in parts:
+                _read(list(part), _readers(), whole.update)
+        places = list(map(addresses, parts))
+    except (_NotScalarError, RuntimeError, ValueError, AttributeError):  # not atoms alone, or another thread is at it
         return b""
     for part in (prefix, *places):
         whole.update(len(part).to_bytes(8, "little") + part)
@@ -380,7 +402,7 @@ def kinds_within(container: Any) -> set[int] | None:
     """The ids of the types of what a container holds, if all are atoms, or tuples of atoms."""
     found: set[int] = set()
     for part in (container, container.values()) if type(container) is dict else (container,):
-        kinds = _kinds_of(tuple(part)) if _may_be_atoms(part) else None
+        kinds = _kinds_of(tuple(part), _readers()) if _may_be_atoms(part, _readers()) else None
         if kinds is None:
             return None
         found |= kinds
@@ -401,9 +423,6 @@ class _Alone(pickle.Pickler):
 def are_written(kinds: AbstractSet[int]) -> bool:
     """Whether the pickler writes atoms of these types by itself."""
     return kinds <= _WRITTEN_IDS
-
-
-_WRITTEN_IDS = _SCALAR_IDS | _TUPLE_ID
 
 
 def dump_of(items: Any, kinds: AbstractSet[int], *, is_set: bool) -> bytes | None:
@@ -433,6 +452,98 @@ def _pickle_alone(items: Any, sink: Any) -> None:
     pickler.dump(items)
 
 
+# -- atoms that a reducer saves: to call it takes as long as to pickle them, so what they hold is read for all of a type at once
+
+
+def _read(items: list[Any], readers: Mapping[int, Reader], update: Callable[[bytes], object], depth: int = 0) -> None:
+    """Digest which types items have, and what they hold.
+
+    Raises:
+        _NotScalarError: not all are atoms.
+    """
+    kinds = ids_of_types(items)
+    update(b"%d" % len(items) + (addresses(map(type, items)) if len(kinds) > 1 else b""))
+    for kind in sorted(kinds):
+        some = items if len(kinds) == 1 else of_types(items, {kind})
+        if kind == id(tuple) and depth < _DEEPEST:
+            _pickle_alone(list(map(len, some)), SimpleNamespace(write=update))
+            _read(list(chain.from_iterable(some)), readers, update, depth + 1)
+        elif kind in readers:
+            update(b"%d" % kind)
+            _pickle_alone(readers[kind](some), SimpleNamespace(write=update))
+        else:
+            _pickle_alone(some, SimpleNamespace(write=update))
+
+
+def _readers() -> Mapping[int, Reader]:
+    """By the id of the type, what reads atoms of it; not those with a reducer of the user's own."""
+    modules = sys.modules.get("numpy"), sys.modules.get("uuid")
+    if _known.modules != modules:
+        _known.modules, _known.readers = modules, _make_readers(*modules)
+    # The types are only told by their ids: to look one up runs its metaclass.
+    own = {id(kind) for kind, reduce in copyreg.dispatch_table.copy().items() if reduce is not _OURS.get(id(kind))}
+    if own.isdisjoint(_known.readers):
+        return _known.readers
+    return {kind: reader for kind, reader in _known.readers.items() if kind not in own}
+
+
+_OURS = {id(complex): copyreg.dispatch_table.get(complex)}
+
+
+class _Known:
+    modules: tuple[Any, Any] = (None, None)
+    readers: Mapping[int, Reader] = _NO_MORE
+
+
+_known = _Known()
+
+
+def _make_readers(numpy: Any, uuid: Any) -> Mapping[int, Reader]:
+    found: dict[int, Reader] = {
+        id(complex): _attributes_of("real", "imag"),
+        id(decimal.Decimal): lambda items: list(map(str, items)),
+        id(datetime.date): _attributes_of("year", "month", "day"),
+        id(datetime.timedelta): _attributes_of("days", "seconds", "microseconds"),
+        id(datetime.datetime): _read_times,
+        id(datetime.time): _read_times,
+    }
+    if uuid is not None:
+        found[id(uuid.UUID)] = partial(_read_ids, uuid.UUID)
+    for name in _NUMBERS if numpy is not None else ():
+        kind = getattr(numpy, name)
+        found[id(kind)] = partial(_read_numbers, numpy, kind)
+    return found
+
+
+# Of numpy's the plain ones: each is as many bytes as its type says.
+_NUMBERS = ("bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+            "float16", "float32", "float64", "complex64", "complex128")  # fmt: skip
+
+
+def _read_ids(kind: Any, items: list[Any]) -> list[Any]:
+    return [*map(kind.int.__get__, items), addresses(map(kind.is_safe.__get__, items))]
+
+
+def _read_numbers(numpy: Any, kind: Any, items: list[Any]) -> list[Any]:
+    return [numpy.array(items, kind).tobytes()]
+
+
+def _attributes_of(*names: str) -> Reader:
+    read = attrgetter(*names)
+    return lambda items: list(map(read, items))
+
+
+def _read_times(items: list[Any]) -> list[Any]:
+    """What they are reduced to, and their zones, which are few."""
+    reduce: Any = type(items[0]).__reduce_ex__
+    states = map(itemgetter(1), map(reduce, items, repeat(4)))
+    zones = list(map(_zone_of, items))
+    distinct = dict(zip(ids_of(zones), zones, strict=True))
+    if not ids_of_types(list(distinct.values())) <= _ZONE_IDS:
+        raise _NotScalarError
+    return [*map(itemgetter(0), states), addresses(zones), *map(repr, distinct.values())]
+
+
 # -- what is a guess until it is dumped
 #
 # Whether all items are atoms is asked of each part of a long container right before that is pickled: to go to millions of
@@ -452,7 +563,7 @@ def may_hold_atoms(value: Any) -> bool:
         return True
     step = max(1, len(value) // _TRIED)
     parts = (value, value.values()) if type(value) is dict else (value,)
-    return all(_kinds_of(tuple(islice(part, 0, None, step))) is not None for part in parts)
+    return all(_kinds_of(tuple(islice(part, 0, None, step)), _readers()) is not None for part in parts)
 
 
 _TRIED = 200

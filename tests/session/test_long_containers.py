@@ -532,3 +532,36 @@ def test_one_item_that_can_change_among_many_texts_is_seen_and_stays_shared(
         assert repr(nb.look(look)) == before
         nb.checkout("main")
         assert repr(nb.look(look)) == after
+
+
+UNCHANGING = {
+    "times": ("import datetime", "datetime.datetime(2020, 1, 1) + datetime.timedelta(0, {})"),
+    "days and numbers": ("import datetime", "(datetime.date(2020, 1, 1) + datetime.timedelta({} % 99), 0.5)"),
+    "decimals": ("import decimal", "decimal.Decimal({}) / 7"),
+    "ids": ("import uuid", "uuid.UUID(int={})"),
+    "numpy's numbers": ("import numpy as np", "np.float64({} / 3)"),
+}
+
+
+@pytest.mark.parametrize(("imports", "item"), UNCHANGING.values(), ids=UNCHANGING)
+def test_a_cell_that_reads_a_long_list_of_what_cannot_change_pickles_none_of_it(
+    imports: str, item: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dumped: list[int] = []
+    dump_parts = segments._dump_parts
+
+    def noted(value: Any, *args: Any, **options: Any) -> Any:
+        dumped.append(len(value))
+        return dump_parts(value, *args, **options)
+
+    with Notebook() as nb:
+        nb.run(f"{imports}\nrows = [{item.format('n')} for n in range(12_000)]")
+        first = nb.session.head
+        before = repr(nb.look("rows"))
+        monkeypatch.setattr(segments, "_dump_parts", noted)
+        assert not names_changed(nb.run("len(rows)"))
+        assert not dumped
+        assert names_changed(nb.run(f"rows[7] = {item.format('70_008')}")) == {"rows"}
+        assert dumped == [12_000]
+        nb.checkout(first)
+        assert repr(nb.look("rows")) == before

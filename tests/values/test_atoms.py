@@ -6,6 +6,7 @@ import copyreg
 import datetime
 import decimal
 import gc
+import uuid
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -159,6 +160,8 @@ def test_equal_columns_made_apart_have_equal_bytes() -> None:
 
 # -- what proves that nothing changed
 
+START = datetime.datetime(2020, 1, 1)
+ZONES = (datetime.UTC, datetime.timezone(datetime.timedelta(hours=2)))
 LONGS: dict[str, Any] = {
     "list": lambda: [f"w{n}" for n in range(N)],
     "tuple": lambda: tuple(f"w{n}" for n in range(N)),
@@ -167,6 +170,18 @@ LONGS: dict[str, Any] = {
     "numbers": lambda: list(range(N)),
     "pairs": lambda: [(n, (str(n), None)) for n in range(N)],
     "array": lambda: column([f"w{n}" for n in range(N)]),
+    "days": lambda: [datetime.date(2000, 1, 1) + datetime.timedelta(n) for n in range(N)],
+    "spans": lambda: [datetime.timedelta(n, n) for n in range(N)],
+    "times": lambda: [START + datetime.timedelta(0, n) for n in range(N)],
+    "times of a day": lambda: [(START + datetime.timedelta(0, n)).time() for n in range(N)],
+    "times in zones": lambda: [(START + datetime.timedelta(0, n)).astimezone(ZONES[n % 2]) for n in range(N)],
+    "rows": lambda: [(datetime.date(2000, 1, 1 + n % 9), n / 2, (decimal.Decimal(n), None)) for n in range(N)],
+    "a dict of days": lambda: {f"w{n}": datetime.date(2000, 1, 1 + n % 9) for n in range(N)},
+    "decimals": lambda: [decimal.Decimal(n) / 7 for n in range(N)],
+    "ids": lambda: [uuid.UUID(int=n) for n in range(N)],
+    "complex numbers": lambda: [complex(n, 1) for n in range(N)],
+    "numpy's numbers": lambda: list(np.arange(N) / 3),
+    "several of numpy's": lambda: [(np.float32, np.int8, np.bool_, np.float64)[n % 4](n % 100) for n in range(N)],
 }
 
 
@@ -214,6 +229,57 @@ def test_a_new_item_at_the_address_of_an_old_one_is_seen() -> None:
     assert len(seen) == 51
 
 
+class Zone(datetime.tzinfo):
+    """A zone that may change."""
+
+    def utcoffset(self, _: object) -> datetime.timedelta:
+        return datetime.timedelta(0)
+
+
+ALIKE: dict[str, tuple[Any, Any]] = {
+    "digits": (lambda: decimal.Decimal("1.0"), lambda: decimal.Decimal("1.00")),
+    "signs": (lambda: decimal.Decimal(0), lambda: decimal.Decimal("-0")),
+    "folds": (lambda: START.replace(fold=0), lambda: START.replace(fold=1)),
+    "folds of a day": (lambda: datetime.time(1, fold=0), lambda: datetime.time(1, fold=1)),
+    "zones": (lambda: START.replace(tzinfo=ZONES[0]), lambda: START.replace(hour=2, tzinfo=ZONES[1])),
+    "a named zone": (
+        lambda: START.replace(tzinfo=ZONES[0]),
+        lambda: START.replace(tzinfo=datetime.timezone(datetime.timedelta(0), "mine")),
+    ),
+    "a day and its midnight": (lambda: datetime.date(2020, 1, 1), lambda: datetime.datetime(2020, 1, 1)),
+    "bits": (lambda: np.float64(0.0), lambda: np.float64(-0.0)),
+    "widths": (lambda: np.int32(1), lambda: np.int64(1)),
+    "truth": (lambda: np.bool_(True), lambda: True),
+    "a float": (lambda: np.float64(1.5), lambda: 1.5),
+    "safety": (
+        lambda: uuid.UUID(int=1),
+        lambda: uuid.UUID(int=1, is_safe=uuid.SafeUUID.safe),
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "other"), ALIKE.values(), ids=ALIKE)
+def test_a_new_item_that_is_equal_in_all_but_one_way_is_seen(make: Any, other: Any) -> None:
+    value = [*(make() for _ in range(N)), None]
+    value[7] = make()
+    before = atoms.digest_of(value)
+    for _ in range(20):
+        value[7] = None  # frees the old one, whose place the next may take
+        value[7] = other()
+        assert atoms.digest_of(value) not in (b"", before)
+
+
+def test_a_time_in_a_zone_of_a_persons_own_class_is_dumped() -> None:
+    for time in (START.replace(tzinfo=Zone()), datetime.time(tzinfo=Zone())):
+        value = [*(START for _ in range(N)), time]
+        assert not atoms.holds_atoms(value)
+        assert not atoms.digest_of(value)
+
+
+def test_a_long_container_whose_items_cannot_be_read_has_no_digest() -> None:
+    assert not atoms.digest_of([uuid.UUID.__new__(uuid.UUID) for _ in range(N)])
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -233,9 +299,13 @@ def test_what_holds_something_that_can_change_is_dumped(value: Any) -> None:
 
 def test_a_type_that_a_person_reduces_is_none_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     items: list[object] = [*map(decimal.Decimal, range(N))]
+    long = [*map(decimal.Decimal, range(N))]
     assert atoms.only_atoms(items)
+    assert atoms.digest_of(long)
     monkeypatch.setitem(copyreg.dispatch_table, decimal.Decimal, lambda value: (str, (str(value),)))
     assert not atoms.only_atoms(items)
+    assert not atoms.holds_atoms(long)
+    assert not atoms.digest_of(long)
 
 
 def test_a_column_of_few_objects_has_the_codes_that_sorting_it_gives(monkeypatch: pytest.MonkeyPatch) -> None:
