@@ -693,12 +693,14 @@ class MemoryIndex:
         self.ranges: list[tuple[str, int, int, int, int]] = []  # with the group's id
         # Of each group what it looks at, and the ranges of that: a figure looks at thousands of places.
         self._ranges_of: dict[int, tuple[list[MemoryUse], list[_Range]]] = {}
+        self._asked: tuple[list[MemoryUse], list[_Range]] = ([], [])
         self.tops: list[int] = []
         self.groups: dict[int, Group] = {}
 
     def rebuild(self, tracking: Tracking) -> None:
         if not self.stale:
             return
+        self._asked = [], []
         self.groups = {id(group): group for group in tracking if group.reach.memory}
         known = self._ranges_of
         self._ranges_of = {}
@@ -718,7 +720,9 @@ class MemoryIndex:
 
         found: set[int] = set()
         ranges: Sequence[tuple[object, ...]] = self.ranges
-        for space, low, high, written in _ranges(reach.memory) if ranges else ():
+        if ranges and self._asked[0] is not reach.memory:  # of one value it is asked several times
+            self._asked = reach.memory, _ranges(reach.memory)
+        for space, low, high, written in self._asked[1] if ranges else ():
             place = bisect_left(ranges, (space, high)) - 1
             # What lies further down may reach up to here for as long as anything down there does.
             while place >= 0 and self.ranges[place][0] == space and self.tops[place] > low:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from xxhash import xxh3_128
 
 from agent_kernel.values import CLASS_PREFIX, atoms, reducers, references
-from agent_kernel.values.introspection import bases_of, class_dict, ids_of, module_name
+from agent_kernel.values.introspection import bases_of, class_dict, ids_of, loaded_class, module_name
 from agent_kernel.values.surface import find_death_callbacks, is_alone
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ _MANY_RESULTS = 1_000  # from which on a dump looks longer at what a function ke
 # By id: hashing a type runs its metaclass.
 _ATOM_IDS = frozenset(map(id, (str, bytes, int, float, bool, type(None))))
 _ITEM_IDS = frozenset(map(id, (list, tuple, set, frozenset)))
+_SEQUENCE_IDS = frozenset(map(id, (list, tuple)))
 _DICT_IDS = frozenset(map(id, (collections.Counter, collections.defaultdict, collections.OrderedDict)))
 _CACHED = type(functools.cache(lambda: None))
 _OWNER_IDS = frozenset(map(id, (str, list, tuple, dict, set)))
@@ -60,7 +61,7 @@ def is_unchanged(members: Mapping[str, object], digest: bytes, names: LiveNames,
     """Whether a dump of the members would give what it gave when this was their digest."""
     references.look()
     values: list[Any] = list(members.values())
-    if len(values) == 1 and atoms.is_long(values[0]):
+    if _is_long_alone(values):
         return is_alone(values[0], namespace) and atoms.digest_of(values[0]) == digest
     look = _look_at(members, names, namespace)
     return look is not None and look.digest() == digest
@@ -69,22 +70,24 @@ def is_unchanged(members: Mapping[str, object], digest: bytes, names: LiveNames,
 class Known(NamedTuple):
     """The digest of some members, and ids: of the long containers below them, and of all that others may hold, too.
 
-    Of the sets among the long ones it is not sure yet that they hold numbers and texts alone.
+    Of the sets among the long ones it is not sure yet that they hold numbers and texts alone. `sees_memory`: that of arrays
+    is covered, too.
     """
 
     digest: bytes
     longs: AbstractSet[int] = frozenset()
     sets: AbstractSet[int] = frozenset()
     shareable: AbstractSet[int] = frozenset()
+    sees_memory: bool = False
 
 
 def digest_first(members: Mapping[str, object], names: LiveNames, namespace: dict[str, object]) -> Known | None:
     """What later looks are compared with; None where it takes a dump to tell, or a dump takes no longer.
 
-    That is of anything but plain functions, classes, and what leads to long containers of numbers and texts.
+    That is of anything but plain functions, classes, and what leads to long containers of numbers and texts or to many arrays.
     """
     values: list[Any] = list(members.values())
-    if len(values) == 1 and atoms.is_long(values[0]):  # the digest of such a one is taken as it is dumped
+    if _is_long_alone(values):  # the digest of such a one is taken as it is dumped
         return None
     look = _look_at(members, names, namespace)
     return None if look is None else look.note()  # ids alone: what was met is held by nobody more when it is dumped
@@ -112,6 +115,7 @@ class _Look:
         self._kinds: dict[int, str] = {}
         self._items = 0
         self._longs: list[Any] = []
+        self._arrays: list[Any] = []
         self._results: set[int] = set()  # ids of what functions keep
         self._is_worth = False  # whether a dump would take much longer
         self._of_code = b""
@@ -170,6 +174,13 @@ class _Look:
             if not found:
                 return b""
             whole.update(found)
+        if self._arrays:
+            from agent_kernel.values import array_digests
+
+            found = array_digests.digest_of(self._arrays)
+            if not found:
+                return b""
+            whole.update(found)
         return whole.digest()
 
     def note(self) -> Known | None:
@@ -179,7 +190,8 @@ class _Look:
         sets = frozenset(id(value) for value in self._longs if id(type(value)) == id(set))
         # A `Counter` was digested as a copy, which is gone: the dump may meet another object at its address.
         longs = frozenset(ids_of(self._longs)).intersection(self._seen)
-        return Known(digest, longs, sets, self._results.union(shareable)) if digest else None
+        sees_memory = bool(self._arrays)
+        return Known(digest, longs, sets, self._results.union(shareable), sees_memory) if digest else None
 
     def _below(self, value: Any) -> list[Any]:
         """What is saved of an object, and can be looked at in turn."""
@@ -202,16 +214,35 @@ class _Look:
             below = self._below_method(value)
         elif kind == id(_CACHED):
             below = self._below_cached(value)
+        elif _is_array(value):
+            self._arrays.append(value)
         else:
             below = self._below_instance(value)
         return below
 
     def _items_of(self, container: Any, items: Iterable[Any]) -> list[Any]:
+        if id(type(container)) in _SEQUENCE_IDS and self._take_arrays(list(container)):
+            return []
         if atoms.is_long(container):
             self._longs.append(container)
             return []
         _expect(len(container) < atoms.LONG)
         return list(items)
+
+    def _take_arrays(self, values: list[Any]) -> bool:
+        """Take many arrays at once, if there are no others among these."""
+        if not values or not _is_array(values[0]):
+            return False
+        from agent_kernel.values import array_digests
+
+        if len(values) < array_digests.MANY or not array_digests.are_arrays(values):
+            return False
+        ids = ids_of(values)
+        _expect(references.MODULE_OBJECTS.keys().isdisjoint(ids))
+        self._places.extend(ids)
+        self._arrays += values
+        self._is_worth = True
+        return True
 
     def _below_dict(self, value: Any) -> list[Any]:
         """A dict of the standard library's, which Python code of nobody else fills or lists."""
@@ -289,6 +320,17 @@ class _Look:
         _expect(is_own or id(kind) in _BUILTIN_TYPE_IDS)
         self._said.append(self._names.uid_of(kind) if is_own else kind.__name__)
         return []
+
+
+def _is_long_alone(values: list[Any]) -> bool:
+    """Whether there is but one long container, and not of arrays."""
+    if len(values) != 1 or not atoms.is_long(values[0]):
+        return False
+    return not (id(type(values[0])) in _SEQUENCE_IDS and _is_array(values[0][0]))
+
+
+def _is_array(value: object) -> bool:
+    return type(value) is loaded_class("numpy", "ndarray")
 
 
 def _may_hold_atoms(value: Any) -> bool:

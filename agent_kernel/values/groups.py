@@ -204,9 +204,15 @@ def _dump_members(
 ) -> Dumped:
     known = group_digests.digest_first(members, names, namespace)  # what is changed from here on, the next look finds
     if known is not None:
-        options |= {"quick": known, "defer": options["defer"] and not known.longs}
+        options |= {"quick": known, "defer": options["defer"] and not (known.longs or known.sees_memory)}
+        if known.sees_memory:
+            options["last"] = None  # what others hold of it, too, is noted each time that it is dumped
         made = _dump_naming(members, names, namespace, named=named, **options)
-        if _is_all_known(made) and known.shareable <= made.reach.ids and atoms.hold_atoms(known.sets):
+        if (
+            _is_all_known(made, sees_memory=known.sees_memory)
+            and known.shareable <= made.reach.ids
+            and atoms.hold_atoms(known.sets)
+        ):
             made.digest = known.digest
         return _note_used(made, members, namespace)
     with contextlib.suppress(NamespaceMetError):
@@ -422,11 +428,11 @@ def dump_plain(value: object, namespace: dict[str, object]) -> Dumped | None:
     return Dumped(_PLAIN, [stream], [], Dump(), Reach(set() if type(value) is tuple else {id(value)}))
 
 
-def _is_all_known(dumped: Dumped) -> bool:
+def _is_all_known(dumped: Dumped, *, sees_memory: bool) -> bool:
     """Whether the dump notes nothing that is there only for now, or that was changed on the way."""
     dump = dumped.dump
-    noted = (dump.save_failures, dump.held_ids, dump.holders, dump.named, dump.answers, dump.met, dumped.reach.memory)
-    return not any(noted) and not dumped.reach.deferred
+    noted = (dump.save_failures, dump.held_ids, dump.holders, dump.named, dump.answers, dump.met)
+    return not any(noted) and not dumped.reach.deferred and (sees_memory or not dumped.reach.memory)
 
 
 def _dump_atoms(

@@ -314,7 +314,7 @@ ROW_BYTES = 2 * ADDRESS_BYTES
 _HEADER = tuple.__basicsize__
 _value = attrgetter("value")
 # Not `ctypes.string_at`: it tells audit hooks, and where one is written in Python, as that of agents is, threads take turns there.
-_copy_memory = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t)(
+copy_memory = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t)(
     ("PyBytes_FromStringAndSize", ctypes.pythonapi)
 )
 _MANY = 32  # objects, from which it pays
@@ -325,7 +325,7 @@ ATOM_IDS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))
 def addresses(values: Iterable[object]) -> bytes:
     """The addresses of the objects, one after the other. An address is used again when its object is gone."""
     items = tuple(values)
-    found: bytes = _copy_memory(id(items) + _HEADER, len(items) * ADDRESS_BYTES)
+    found: bytes = copy_memory(id(items) + _HEADER, len(items) * ADDRESS_BYTES)
     return found
 
 
@@ -337,7 +337,7 @@ def ids_of(values: Iterable[object]) -> Iterable[int]:
     items = tuple(values)
     if len(items) < _MANY:
         return map(id, items)
-    return memoryview(_copy_memory(id(items) + _HEADER, len(items) * ADDRESS_BYTES)).cast("P")
+    return memoryview(copy_memory(id(items) + _HEADER, len(items) * ADDRESS_BYTES)).cast("P")
 
 
 def of_types(values: Sequence[T], kinds: AbstractSet[int]) -> list[T]:
@@ -437,7 +437,7 @@ def _tables_of(own: dict[str, object]) -> Iterator[tuple[bytes, bytes, int | Non
 
 
 def _memory_at(places: Iterable[int], sizes: Iterable[int]) -> Iterator[bytes]:
-    return map(_copy_memory, places, sizes)
+    return map(copy_memory, places, sizes)
 
 
 # By the binary logarithm of the index's size: where the rows begin.
