@@ -71,7 +71,7 @@ class Known(NamedTuple):
     """The digest of some members, and ids: of the long containers below them, and of all that others may hold, too.
 
     Of the sets among the long ones it is not sure yet that they hold numbers and texts alone. `sees_memory`: that of arrays
-    is covered, too.
+    is covered, too. `stops`: the long containers, and what such as `Counter` are long, below which nothing can change.
     """
 
     digest: bytes
@@ -79,6 +79,7 @@ class Known(NamedTuple):
     sets: AbstractSet[int] = frozenset()
     shareable: AbstractSet[int] = frozenset()
     sees_memory: bool = False
+    stops: AbstractSet[int] = frozenset()
 
 
 def digest_first(members: Mapping[str, object], names: LiveNames, namespace: dict[str, object]) -> Known | None:
@@ -115,6 +116,7 @@ class _Look:
         self._kinds: dict[int, str] = {}
         self._items = 0
         self._longs: list[Any] = []
+        self._long_dicts: set[int] = set()  # ids of what such as `Counter` are, of which a copy is among the long ones
         self._arrays: list[Any] = []
         self._results: set[int] = set()  # ids of what functions keep
         self._is_worth = False  # whether a dump would take much longer
@@ -191,7 +193,8 @@ class _Look:
         # A `Counter` was digested as a copy, which is gone: the dump may meet another object at its address.
         longs = frozenset(ids_of(self._longs)).intersection(self._seen)
         sees_memory = bool(self._arrays)
-        return Known(digest, longs, sets, self._results.union(shareable), sees_memory) if digest else None
+        stops = longs.union(self._long_dicts)
+        return Known(digest, longs, sets, self._results.union(shareable), sees_memory, stops) if digest else None
 
     def _below(self, value: Any) -> list[Any]:
         """What is saved of an object, and can be looked at in turn."""
@@ -252,6 +255,8 @@ class _Look:
         factory = [value.default_factory] if kind is collections.defaultdict else []
         plain = dict(value)
         self._said.append(kind.__name__)
+        if atoms.is_long(plain):
+            self._long_dicts.add(id(value))
         return [*factory, *self._items_of(plain, [*plain, *plain.values()] if len(plain) < atoms.LONG else ())]
 
     def _below_function(self, function: types.FunctionType, holders: int = 0) -> list[Any]:

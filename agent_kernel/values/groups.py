@@ -264,7 +264,7 @@ def _dump_naming(
         behind = _go_on(members, lead, namespace)
         if behind is not None:
             return behind
-    stops = quick.longs if quick is not None and atoms.hold_atoms(quick.sets) else ()
+    stops = quick.stops if quick is not None and atoms.hold_atoms(quick.sets) else ()
     skeletons = [_skeleton(kind, names, namespace) for kind in own_classes if isinstance(kind, type)]
 
     def kinds_in(value: object) -> set[int]:
@@ -288,9 +288,9 @@ def _dump_naming(
         made.reach = Reach(complete=False, deferred=True, named=set(known_named))
         made.pickler = pickler
         return made
-    met_digest = (
-        pickler.digest_met() if not (own_classes or packs) and sum(map(len, dump.streams)) > _WALKED_BYTES else b""
-    )
+    is_large = sum(map(len, dump.streams)) > _WALKED_BYTES
+    # Below a long container of atoms nothing is walked in any case, and to list what was pickled takes longer than that.
+    met_digest = pickler.digest_met() if is_large and not (own_classes or packs or stops) else b""
     if met_digest and last is not None and last[0] == met_digest:
         made = assemble(members, skeletons, dump)
         made.met = met_digest

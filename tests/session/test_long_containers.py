@@ -565,3 +565,32 @@ def test_a_cell_that_reads_a_long_list_of_what_cannot_change_pickles_none_of_it(
         assert dumped == [12_000]
         nb.checkout(first)
         assert repr(nb.look("rows")) == before
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "words = collections.defaultdict(int, {f'w{i}': i for i in range({n})})",
+        "words = collections.OrderedDict((f'w{i}', i) for i in range({n}))",
+    ],
+)
+def test_what_a_long_dict_of_the_standard_library_holds_is_not_walked(
+    made: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    referents = aliases.referents
+
+    def noted(values: Any) -> Any:
+        found = referents(values)
+        seen.append(len(found))
+        return found
+
+    monkeypatch.setattr(aliases, "referents", noted)
+    counts: list[int] = []
+    for many in (12_000, 24_000, 48_000):
+        seen.clear()
+        with Notebook() as nb:
+            nb.run("import collections\n" + made.replace("{n}", str(many)))
+            assert names_changed(nb.run("words['w7'] += 1")) == {"words"}
+        counts.append(sum(seen))
+    assert counts[0] == counts[1] == counts[2]
