@@ -54,6 +54,17 @@ def test_a_cell_that_reads_many_arrays_reduces_none_of_them(made: str, reduced: 
             assert not reduced
 
 
+def test_numbers_whose_bytes_look_like_a_nan_in_a_stream_are_reduced_as_often_as_others(reduced: list[Any]) -> None:
+    counts: list[int] = []
+    for some in (r"G\x7f\xf8", r"G\x7f\x00"):
+        with Notebook() as nb:
+            nb.run("import numpy as np")
+            reduced.clear()
+            nb.run(f"rows = [np.frombuffer(b'{some}' + bytes(5), np.int64).copy() for _ in range(200)]")
+            counts.append(len(reduced))
+    assert counts[0] == counts[1]
+
+
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("made", MADE.values(), ids=MADE)
 def test_a_change_of_one_among_many_arrays_is_found_and_goes_back(made: str, change: str) -> None:

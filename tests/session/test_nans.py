@@ -47,6 +47,13 @@ MINE = [
     ("pair = [mine, mine]", "pair[0] is pair[1] and mine in pair"),
     ("apart = [float('nan'), float('nan')]", "apart[0] is not apart[1]"),
     ("d = {mine: 1}\nkeys = list(d)", "keys[0] in d and mine in keys"),
+    (
+        (
+            "looks = [np.frombuffer(b'G\\x7f\\xf8' + bytes(5), np.int64).copy() for _ in range(100)]\n"
+            "pair = [looks, mine, mine, float('nan'), np.nan]"
+        ),
+        "pair[1] is pair[2] is mine and pair[3] not in pair[:3] and pair[4] is np.nan",
+    ),
     ("numbers = [mine] * n", "all(v is mine for v in numbers)"),
     ("numbers = [mine, *range(n), mine]", "numbers[0] is numbers[-1]"),
     ("rows = [{'v': mine} for i in range(m)]", "all(row['v'] is mine for row in rows)"),
