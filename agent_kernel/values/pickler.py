@@ -251,7 +251,7 @@ class Pickler(pickle.Pickler):
             without: a container that was made for this dump.
         """
         dump = self.dump_record
-        made = dump.roots or not all({id(kind): kind.__dictoffset__ for kind in map(type, dump.instances)}.values())
+        made = dump.roots or not all(kind.__dictoffset__ for kind in _types_of(dump.instances))
         if made:  # what reducers made is among what was pickled, each time anew
             return b""
         if self._has_reduced:
@@ -533,6 +533,12 @@ class Pickler(pickle.Pickler):
         self._sound.update(ids_of(probe.instances), ids_of(probe.opaque), (id(value),))
         self.keepalive.append(probe)
         return ""
+
+
+def _types_of(values: list[object]) -> Iterable[type]:
+    """The types of these objects, each once: by id, for hashing a type runs its metaclass."""
+    kinds = list(map(type, values))
+    return dict(zip(ids_of(kinds), kinds, strict=True)).values()
 
 
 def _find_new(parts: tuple[Any, ...]) -> tuple[list[object], list[int]]:

@@ -986,7 +986,8 @@ def find_unmarked_nans(stream: bytes, saved: list[object]) -> list[float] | None
     found = list_nans(gc.get_referents(*saved))
     _nan_scan.look()
     ids = set(ids_of(found))
-    looks_so = sum(map(len, map(_NAN.findall, of_types(saved, _BYTES_ID))))  # in what small arrays hold, for one
+    packed: list[Any] = of_types(saved, _BYTES_ID)  # what small arrays hold, for one
+    looks_so = sum(len(_NAN.findall(part)) for part in packed)
     met = len(_NAN.findall(stream)) - looks_so
     if len(ids) < len(found) or len(found) < met or not ids.isdisjoint(_nan_scan.places):
         return None
