@@ -615,6 +615,7 @@ class Dumps:
         self._class_objects: dict[str, type] = {}
         self.components = Components(living, namespace)
         self._as_before: dict[frozenset[int], Components | None] = {}
+        self._digests: dict[tuple[str, ...], bytes] = {}  # by members, what they are not any more: they are dumped next
         self._segments: dict[int, Parts] = {}  # of long containers, by their ids: each is dumped once
 
     def add(
@@ -825,7 +826,7 @@ class Dumps:
             return False
         busy = time.thread_time() if group.digest else 0.0
         if group.digest:
-            same = is_unchanged(members, group.digest, self.living, self.namespace)
+            same = is_unchanged(members, group.digest, self.living, self.namespace, self._digests)
         else:
             same = self._is_short_and_same(group, next(iter(members.values())))
         if not same:
@@ -1046,6 +1047,7 @@ class Dumps:
                 defer=defer,
                 components=components,
                 dumped=self._segments,
+                digest=self._digests.pop(tuple(members), b""),
                 last=None if alone else self._last(members, before),
             )
             dumped.pickler = None  # its memo would hold all that it met

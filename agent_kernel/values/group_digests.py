@@ -57,14 +57,31 @@ class _UnknownError(Exception):
     """Something was met of which only a dump tells whether it changed."""
 
 
-def is_unchanged(members: Mapping[str, object], digest: bytes, names: LiveNames, namespace: dict[str, object]) -> bool:
-    """Whether a dump of the members would give what it gave when this was their digest."""
+def is_unchanged(
+    members: Mapping[str, object],
+    digest: bytes,
+    names: LiveNames,
+    namespace: dict[str, object],
+    noted: dict[tuple[str, ...], bytes] | None = None,
+) -> bool:
+    """Whether a dump of the members would give what it gave when this was their digest.
+
+    Args:
+        noted: takes what the digest is now, for the dump that follows.
+    """
+    now = _digest_now(members, names, namespace)
+    if noted is not None:
+        noted[tuple(members)] = now
+    return now == digest
+
+
+def _digest_now(members: Mapping[str, object], names: LiveNames, namespace: dict[str, object]) -> bytes:
     references.look()
     values: list[Any] = list(members.values())
     if _is_long_alone(values):
-        return is_alone(values[0], namespace) and atoms.digest_of(values[0]) == digest
+        return atoms.digest_of(values[0]) if is_alone(values[0], namespace) else b""
     look = _look_at(members, names, namespace)
-    return look is not None and look.digest() == digest
+    return b"" if look is None else look.digest()
 
 
 class Known(NamedTuple):

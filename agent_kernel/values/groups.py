@@ -158,6 +158,7 @@ def dump_group(
     packs: bool = False,
     answers: bool = False,
     pins: Mapping[int, Named] = _NONE_NAMED,
+    digest: bytes = b"",
 ) -> Dumped:
     """Pickle the members together.
 
@@ -176,6 +177,7 @@ def dump_group(
         packs: this is such a dump, of a figure: it is quicker, and what others share with it is written behind it.
         answers: with what objects keep of their answers, which is stored, and not compared: see `Dump.answers`.
         pins: by id, objects that are stored so that the live ones are set back.
+        digest: of a long container of atoms, which was taken in this commit.
 
     Raises:
         RecursionError: nested too deeply, and not through objects, which are then saved one by one.
@@ -183,7 +185,7 @@ def dump_group(
     references.look()
     options: dict[str, Any] = {"cuts": cuts, "known": known, "anchors": anchors, "whole": whole, "defer": defer}
     options |= {"components": components, "lead": lead, "dumped": dumped, "last": last, "packs": packs}
-    options |= {"answers": answers, "pins": pins}
+    options |= {"answers": answers, "pins": pins, "digest": digest}
     atoms.forget_guesses()
     try:
         return _dump_members(members, names, namespace, named, options)
@@ -240,6 +242,7 @@ def _dump_naming(
     packs: bool,
     answers: bool,
     pins: Mapping[int, Named],
+    digest: bytes = b"",
     quick: group_digests.Known | None = None,
     flat: bool = False,
 ) -> Dumped:
@@ -249,7 +252,8 @@ def _dump_naming(
         if plain is not None:
             return plain
         if atoms.is_long(value) and is_alone(value, namespace) and atoms.may_hold_atoms(value):
-            digest = atoms.guess_digest(value)  # first: what another thread does from here on, the next look finds
+            # First: what another thread does from here on, the next look finds.
+            digest = digest or atoms.guess_digest(value)
             made = _dump_atoms(members, names, namespace, cuts, dumped)
             if made is not None and atoms.holds_atoms(value):
                 made.digest = digest

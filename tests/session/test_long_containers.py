@@ -594,3 +594,25 @@ def test_what_a_long_dict_of_the_standard_library_holds_is_not_walked(
             assert names_changed(nb.run("words['w7'] += 1")) == {"words"}
         counts.append(sum(seen))
     assert counts[0] == counts[1] == counts[2]
+
+
+def test_a_changed_list_is_digested_once_in_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    digest = atoms._digest
+
+    def noted(value: Any, *args: Any) -> bytes:
+        taken.append(len(value))
+        return digest(value, *args)
+
+    monkeypatch.setattr(atoms, "_digest", noted)
+    with Notebook() as nb:
+        nb.run("rows = [str(n) for n in range(12_000)]")
+        taken.clear()
+        for cell in ("rows[7] = 'other'", "rows.append('more')", "del rows[3]"):
+            assert names_changed(nb.run(cell)) == {"rows"}
+        assert len(taken) == 3
+        assert not names_changed(nb.run("rows"))
+        nb.run("rows[7] = 'again'")
+        nb.run("rows[7] = ''.join(['oth', 'er'])")
+        assert not names_changed(nb.run("rows"))
+        assert names_changed(nb.run("rows[7] = 'again'")) == {"rows"}
