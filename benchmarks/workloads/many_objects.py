@@ -1,4 +1,4 @@
-"""Lists of tens of thousands of small objects, what holds hundreds of thousands of words, and a cache of as many results.
+"""Lists of tens of thousands of small objects, times, numbers and arrays, what holds hundreds of thousands of words, and a cache of as many results.
 
 Each cell that names one looks at all of it.
 """
@@ -11,8 +11,11 @@ from benchmarks.script import cell, checkout, mark, measure
 from benchmarks.tables import Row, Table, ms, times
 
 _CLASSES = """
+import numpy as np
 from collections import Counter, namedtuple
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
 from functools import cache
 Point = namedtuple('Point', 'x y')
 @dataclass
@@ -41,6 +44,10 @@ _MAKE = {
     "dataclasses": ("pairs", "pairs = [Pair(k, str(k)) for k in range({n})]", 5.0),
     "objects with __reduce__": ("owns", "owns = [Own(k) for k in range({n})]", 12.0),
     "nodes of a tree": ("nodes", "nodes = linked({n})", 15.0),
+    "times": ("days", "days = [datetime(2020, 1, 1) + timedelta(hours=k) for k in range({n})]", 1.0),
+    "decimals": ("parts", "parts = [Decimal(k) / 7 for k in range({n})]", 1.0),
+    "numpy's numbers": ("values", "values = list(np.arange({n}) / 3)", 1.0),
+    "rows of a matrix": ("rows", "rows = list(np.arange(4.0 * {n}).reshape({n}, 4))", 1.0),
 }
 _HOLDERS = {
     "an object that holds a set and a dict of {n:,} words": ("vocabulary", "vocabulary = Vocabulary({n})", 1.0),
@@ -61,7 +68,10 @@ def run(bench: Bench) -> Table:
         for kind, (name, _, _) in (_MAKE | _HOLDERS).items():
             steps += [measure(f"pickle:{name}", f"pickle {kind}"), cell(f"len({name})", f"read {kind}")]
         steps += [cell(f"len(spell({number}))", "call")]
-    steps += [cell("points = pairs = owns = vocabulary = counts = None"), checkout("created")]
+    steps += [
+        cell("points = pairs = owns = vocabulary = counts = days = parts = values = rows = None"),
+        checkout("created"),
+    ]
     runs = run_all(bench, steps)
     table = Table(f"{n:,} small objects", notes=runs.problems())
     for kind, (_, _, most) in (_MAKE | _HOLDERS).items():
