@@ -8,7 +8,7 @@ import pytest
 
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.values import aliases, atoms, groups, segments
+from agent_kernel.values import aliases, atoms, groups, introspection, segments
 from agent_kernel.values.aliases import Dump, reach
 from tests.support.notebooks import Notebook, names_changed
 
@@ -578,7 +578,7 @@ def test_what_a_long_dict_of_the_standard_library_holds_is_not_walked(
     made: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
-    referents = aliases.referents
+    referents = introspection.referents
 
     def noted(values: Any) -> Any:
         found = referents(values)

@@ -235,6 +235,12 @@ class Zone(datetime.tzinfo):
     def utcoffset(self, _: object) -> datetime.timedelta:
         return datetime.timedelta(0)
 
+    def dst(self, _: object) -> datetime.timedelta:
+        return datetime.timedelta(0)
+
+    def tzname(self, _: object) -> str:
+        return "mine"
+
 
 ALIKE: dict[str, tuple[Any, Any]] = {
     "digits": (lambda: decimal.Decimal("1.0"), lambda: decimal.Decimal("1.00")),

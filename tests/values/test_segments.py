@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent_kernel.session.staging import cuts_of
-from agent_kernel.values import atoms, segments
+from agent_kernel.values import atoms, introspection, segments
 from agent_kernel.values.groups import Dumped, dump_group
 from agent_kernel.values.segments import FROM_LENGTH, LENGTH, LONGEST, SHORTEST, Cuts, dump_segments
 from tests.values.notebook import Kept, Namespace
@@ -271,7 +271,7 @@ def test_each_item_of_a_container_of_atoms_is_asked_for_its_type_once(
     source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    ids_of_types = atoms.ids_of_types
+    ids_of_types = introspection.ids_of_types
 
     def noted(values: Any) -> Any:
         asked.append(len(values))
