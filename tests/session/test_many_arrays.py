@@ -67,6 +67,7 @@ def test_numbers_whose_bytes_look_like_a_nan_in_a_stream_are_reduced_as_often_as
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 @pytest.mark.parametrize("made", MADE.values(), ids=MADE)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_change_of_one_among_many_arrays_is_found_and_goes_back(made: str, change: str) -> None:
     with Notebook() as nb:
         nb.run(made.format(n=N))
