@@ -64,7 +64,6 @@ __all__ = [
     "find_newest",
     "find_waiting",
     "is_decided",
-    "is_forbidden",
     "log_of",
     "make_gate",
     "open_question",
@@ -97,11 +96,6 @@ def verdict_on(mode: str, findings: Collection[Finding], *, can_ask: bool) -> Ve
     if mode == "never":
         return "deny"
     return "ask" if can_ask else "deny"
-
-
-def is_forbidden(mode: str, findings: Collection[Finding]) -> bool:
-    """Whether the mode itself says no, and not that nobody is there to ask."""
-    return mode == "never" and is_risky(findings)
 
 
 def denial_text(findings: Collection[Finding], reason: str, stopped: Collection[tuple[str, str]] = ()) -> str:

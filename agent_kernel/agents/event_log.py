@@ -361,13 +361,6 @@ class EventStore:
             raise RunNotFoundError(part, tuple(fits))
         return fits[0]
 
-    def erase(self, run: str) -> None:
-        """Forget all that is known of a run."""
-        prefix = _prefix(run)
-        while keys := self._store.keys(prefix, b"", _PAGE):
-            self._store.delete_many(keys)
-        self._store.delete_many([WAITING + run.encode(), key(run)])
-
 
 def _decode(key: bytes, stored: bytes) -> Event:
     try:

@@ -32,7 +32,7 @@ from agent_kernel.agents.events import (
     Success,
     TaskStart,
 )
-from agent_kernel.agents.messages import cut, without_controls
+from agent_kernel.agents.messages import redact
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:
@@ -52,7 +52,6 @@ __all__ = [
     "events",
     "html_of",
     "pprint_events",
-    "readable",
     "text_of",
     "view",
 ]
@@ -234,29 +233,23 @@ def text_of(events: Iterable[Event], look: Look, *, colored: bool = False) -> st
     return "\n".join(lines)
 
 
-def html_of(events: Iterable[Event], look: Look | None = None) -> str:
+def html_of(events: Iterable[Event]) -> str:
     """Events as HTML without scripts, links or pictures."""
-    look = look or Look()
+    look = Look()
     rows: list[str] = []
     for event in events:
-        indent = event.namespace.count("/") * 1.5 if look.indent_by_namespace else 0
+        indent = event.namespace.count("/") * 1.5
         lines = [f'<div style="{_STYLES[kind]}">{escape(text)}</div>' for kind, text in _describe_event(event, look)]
         if lines:
             rows.append(f'<div style="margin:.2em 0 .2em {indent:g}em">{"".join(lines)}</div>')
     return f'<div class="agent-kernel agent-kernel-events">{"".join(rows)}</div>'
 
 
-def readable(text: str, most_chars: int | None = None) -> str:
-    """Foreign text as it may be shown: without secrets, and without what a terminal would act on."""
-    clean = previews.mask_text(without_controls(text))
-    return clean if most_chars is None else cut(clean, most_chars)
-
-
 def _describe_event(event: Event, look: Look) -> Iterator[tuple[str, str]]:
     """What is said of an event, in pieces."""
     most = None if look.verbosity == "verbose" else _MOST_CHARS
     for kind, text in _pieces(event, look):
-        clean = readable(text, most).rstrip()
+        clean = redact(text, most).rstrip()
         yield kind, _fewer_lines(clean, look.truncate_code_lines) if kind == "code" else clean
 
 
@@ -463,7 +456,7 @@ def _line(namespace: Mapping[str, object], name: str) -> str:
 
 
 def _make_view(title: str, lines: Iterable[str]) -> View:
-    return View(readable(title), tuple(readable(line) for line in lines))
+    return View(redact(title), tuple(map(redact, lines)))
 
 
 def _short(past: Snapshot) -> str:

@@ -63,7 +63,6 @@ __all__ = [
     "find_remembered_runs",
     "find_stepless_runs",
     "instructions",
-    "keep_newest",
     "line_to",
     "messages",
     "messages_for_later_runs",
@@ -354,21 +353,19 @@ def start_event(since: Sequence[Event]) -> StepStart | TryStart | None:
     return None
 
 
-def keep_newest(messages: Sequence[Message], most_chars: int) -> tuple[list[Message], int]:
-    """The newest messages that fit, beginning with what the model is told, and how many were left out."""
-    newest: list[Message] = []
-    room = most_chars
-    for message in reversed(messages):
+def _count_left_out(messages: Sequence[Message]) -> int:
+    """How many of the oldest messages do not fit; those after them begin with what the model is told."""
+    fit, room = 0, MOST_CHARS
+    for count, message in enumerate(reversed(messages), 1):
         # A signed answer is sent as it came, with what was thought.
         room -= max(
             len(message.text) + len(getattr(message, "code", None) or ""), len(getattr(message, "response", ""))
         )
         if room < 0:
             break
-        newest.insert(0, message)
-    while newest and not isinstance(newest[0], UserMessage):
-        newest.pop(0)
-    return newest, len(messages) - len(newest)
+        if isinstance(message, UserMessage):
+            fit = count
+    return len(messages) - fit
 
 
 # -- which runs an agent remembers: those whose steps lie on the line of history to where it is
@@ -458,7 +455,7 @@ def messages(event_store: EventStore, runs: Iterable[tuple[str, int]]) -> list[M
 
 def compact(earlier: list[Message]) -> Compaction | None:
     """What says that of the earlier conversation only the end is told, where it is too long."""
-    _, dropped = keep_newest(earlier, MOST_CHARS)
+    dropped = _count_left_out(earlier)
     return Compaction(dropped=dropped, sent=_LEFT_OUT) if dropped else None
 
 
@@ -477,6 +474,7 @@ def _as_far_as(events: list[Event], step: int | None) -> list[Event]:
 # name is not told at all (`redaction`).
 
 CHARS_A_TOKEN: Final = 4
+_MOST_CHANGES: Final = 20  # of a step
 _NOTE_CHARS: Final = 44  # of the note that something was left out
 POLICIES: Final = ("names", "schema", "values")
 
@@ -575,16 +573,16 @@ def _list_rest(names: list[str], room: int) -> str:
     return text
 
 
-def change_lines(changed: Iterable[Change], summary: Callable[[str], str], most: int = 20) -> list[str]:
+def change_lines(changed: Iterable[Change], summary: Callable[[str], str]) -> list[str]:
     """What a step changed, a line each."""
     found = list(changed)
-    texts = ["" if one.how == "-" else summary(one.name) for one in found[:most]]
+    texts = ["" if one.how == "-" else summary(one.name) for one in found[:_MOST_CHANGES]]
     lines = [f"  {one.how} {one.name}{f': {text}' if text else ''}" for one, text in zip(found, texts, strict=False)]
-    return [*lines, f"  and {len(found) - most} more"] if len(found) > most else lines
+    return [*lines, f"  and {len(found) - _MOST_CHANGES} more"] if len(found) > _MOST_CHANGES else lines
 
 
 def redact(text: str, most_chars: int | None = None) -> str:
-    """A text of nobody's namespace without what looks like a secret, and no longer than so many characters."""
+    """A text of nobody's namespace as it may be shown: without secrets, or what a terminal acts on, and not longer than that."""
     text = previews.mask_text(without_controls(text))
     return text if most_chars is None else cut(text, most_chars)
 

@@ -47,7 +47,6 @@ __all__ = [
     "find_key",
     "has_own_key",
     "is_key_line",
-    "is_trusted",
     "key_line",
     "list_keys",
     "load_signer",
@@ -301,11 +300,6 @@ def require_sound(bundle: OpenBundle) -> Check:
     if found.state == "wrong":
         raise bundle.store.archive.refuse(found.reason)
     return found
-
-
-def is_trusted(bundle: OpenBundle) -> bool:
-    """Whether a trusted key signed the manifest; what else is in the bundle still has to be verified."""
-    return check(bundle).is_trusted
 
 
 def signer_of(bundle: OpenBundle) -> tuple[bytes, str]:

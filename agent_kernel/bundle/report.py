@@ -334,11 +334,11 @@ class BundleReport(Result):
         blocks: list[Block] = [head, Table(("", ""), tuple(row for row in rows if row[1]), flexible=-1)]
         if facts is None:
             return blocks
-        blocks += [Line(""), *_variables_blocks(facts, self._command("show", f"{facts.branch}:NAME"))]
+        blocks += [Line(""), *_variables_blocks(facts, self._spell_show(f"{facts.branch}:NAME"))]
         return [*blocks, Line(""), Line("History", strong=True)]
 
-    def _command(self, command: str, *words: str) -> str:
-        return Scope(None, store_name=self.named, command="agent-kernel").spell_command(command, *words)
+    def _spell_show(self, what: str) -> str:
+        return Scope(None, store_name=self.named, command="agent-kernel").spell_command("show", what)
 
 
 def _facts_rows(facts: Facts) -> list[tuple[str, str]]:

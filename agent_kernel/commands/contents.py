@@ -39,7 +39,6 @@ __all__ = [
     "compare_columns",
     "compare_memory",
     "compare_numbers",
-    "dense_array",
     "differences",
     "in_units",
     "integers",
@@ -144,11 +143,6 @@ def _column_positions(side: Stored, where: object) -> Sequence[int] | None:
         blob = side.blobs[where.args[0].position]
         return list(memoryview(bytes(read_blob(side.repo.objects, blob))).cast("q"))
     return None
-
-
-def dense_array(values: object) -> Call | None:
-    """The one array that holds the values of a block; None where there are several (codes and categories, chunks)."""
-    return only_call(values, ARRAY)
 
 
 def only_call(values: object, name: str) -> Call | None:

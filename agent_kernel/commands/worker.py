@@ -179,10 +179,6 @@ def _text(request: Mapping[str, object], key: str) -> str:
     return value
 
 
-def _text_or_true(request: Mapping[str, object], key: str) -> str | None:
-    return None if request[key] is True else _text(request, key)
-
-
 def _run(namespace: Namespace, request: dict[str, object]) -> Answer:
     seconds = request.get("timeout_s")
     if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0):
@@ -249,7 +245,7 @@ _VERBS: Final[Mapping[str, Callable[[Namespace, dict[str, object]], Answer]]] = 
     "undo": lambda namespace, request: _moved(namespace, namespace.undo(partial=True)),
     "redo": lambda namespace, request: _moved(namespace, namespace.redo(partial=True)),
     "checkout": lambda namespace, request: _moved(
-        namespace, namespace.checkout(_text_or_true(request, "checkout"), partial=True)
+        namespace, namespace.checkout(None if request["checkout"] is True else _text(request, "checkout"), partial=True)
     ),
     "rollback": lambda namespace, request: _moved(
         namespace, namespace.rollback(_text(request, "rollback"), partial=True)

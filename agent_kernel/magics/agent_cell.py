@@ -34,7 +34,6 @@ __all__ = [
     "is_question",
     "read",
     "reading_of",
-    "reads_as_words",
     "runs",
     "split_cell",
 ]
@@ -212,11 +211,6 @@ def read(body: str, names: Iterable[str], transform: Callable[[str], str]) -> Re
     if plain != body and is_python(plain, transform) and not (_names_of_words(plain) or _speaks(plain.strip(), known)):
         return "code"  # brackets and quotes of another keyboard, or of a word processor
     return _read_lines(body, known)
-
-
-def reads_as_words(body: str, names: Iterable[str] = ()) -> bool:
-    """Whether text that is not Python is surely a task."""
-    return read(body, names, str) == "task"
 
 
 def is_python(body: str, transform: Callable[[str], str]) -> bool:
@@ -589,10 +583,9 @@ def is_question(line: str) -> bool:
     return not _is_code(line.rstrip("? "))
 
 
-def first_line(body: str, *, comments: bool = True) -> str:
+def first_line(body: str) -> str:
     """The first line with anything in it."""
-    lines = (line.strip() for line in body.splitlines())
-    return next((line for line in lines if line and (comments or not line.startswith("#"))), "")
+    return next((line for line in map(str.strip, body.splitlines()) if line), "")
 
 
 _DEFAULT = "agent"

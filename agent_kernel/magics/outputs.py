@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TextIO, Type
 from agent_kernel.queries import FOOTER, RUN
 from agent_kernel.repository import Blob, Output, Outputs, Representation
 from agent_kernel.repository.objects import OUTPUTS_VERSION
+from agent_kernel.session.history import escape_surrogates
 
 if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
@@ -467,18 +468,18 @@ def _seal(first: Sequence[Item], last: Sequence[Item], dropped_outputs: int, dro
 
 
 def _output(item: Item) -> Output:
-    texts = [_escape_surrogates(part) for part in item.parts]
+    texts = [escape_surrogates(part) for part in item.parts]
     is_error = item.kind == "error"
     return Output(
         kind=item.kind,
-        name=_escape_surrogates(item.name),
+        name=escape_surrogates(item.name),
         text=texts[0] if is_error else "".join(texts),
         traceback=tuple(texts[1:]) if is_error else (),
         representations=tuple(_faces(item.faces)),
-        metadata=_escape_surrogates(item.metadata),
+        metadata=escape_surrogates(item.metadata),
         number=item.number,
-        display=_escape_surrogates(item.display),
-        widget=_escape_surrogates(item.target.widget),
+        display=escape_surrogates(item.display),
+        widget=escape_surrogates(item.target.widget),
         under=item.target.under,
     )
 
@@ -492,24 +493,19 @@ def _faces(found: Iterable[ItemFace]) -> Iterable[Representation]:
         elif form == "bytes":
             yield _picture(mime, content)
         elif mime.startswith("image/") and size > _INLINE_DRAWING:
-            payload = _escape_surrogates(content).encode()
+            payload = escape_surrogates(content).encode()
             yield Representation(mime, form, len(payload), blob=Blob(len(payload), inline=payload))
         else:
-            yield Representation(mime, form, size, _escape_surrogates(content))
+            yield Representation(mime, form, size, escape_surrogates(content))
 
 
 def _picture(mime: str, content: str) -> Representation:
     try:
         payload = binascii.a2b_base64(content)
     except (binascii.Error, ValueError):  # a library that does not keep to the protocol: as it stands
-        payload = _escape_surrogates(content).encode()
+        payload = escape_surrogates(content).encode()
         return Representation(mime, "text", len(payload), blob=Blob(len(payload), inline=payload))
     return Representation(mime, "bytes", len(payload), blob=Blob(len(payload), inline=payload))
-
-
-def _escape_surrogates(text: str) -> str:
-    """The text with what UTF-8 cannot hold spelled out: half of a surrogate pair."""
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 # -- listen to what the cells of a kernel show, and change nothing of it

@@ -84,8 +84,6 @@ Where: TypeAlias = "Mapping[str, object] | Callable[[Any], object]"
 Order: TypeAlias = "str | Callable[[Any], Any]"
 
 _POLL_S: Final = 0.2
-_ATTEMPTS: Final = 200
-_PATIENCE_S: Final = 0.004
 MOST_KEY: Final = 400  # bytes of a key that every engine takes, with what stands before and behind it
 _ANY: Final = "*"
 _PAGE: Final = 1_000  # records that are read together

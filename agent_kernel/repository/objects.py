@@ -69,10 +69,9 @@ SEALED: Final = 2
 BASED: Final = 4
 PATCH: Final = 8  # with BASED: of the base one run of bytes is replaced, and no zstd says what differs
 SEAL_FROM: Final = 8192  # bytes; below this BLAKE3 costs no more than 3 us
+# 262,080 bytes in a piece, this header, and LMDB's own 16 bytes fill exactly 64 pages: at most 48 bytes fit.
 HEADER: Final = 2
 SEAL: Final = 32
-# 262,080 bytes in a piece, this header, and LMDB's own 16 bytes fill exactly 64 pages: at most 48 bytes fit.
-PLAIN: Final = bytes([VERSION, 0])
 
 APART: Final = 2_048  # bytes from which LMDB gives a value pages of its own
 

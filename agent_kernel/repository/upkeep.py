@@ -646,10 +646,6 @@ class Stats:
     def stored_bytes(self) -> int:
         return sum(self.stored.values())
 
-    @property
-    def chunk_bytes(self) -> int:
-        return self.stored[KIND_NAMES[Kind.CHUNK]]
-
 
 def measure(repo: Repository, head: ObjectId | None) -> Stats:
     """See `Repository.stats`."""

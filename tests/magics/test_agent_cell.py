@@ -9,7 +9,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 from agent_kernel.commands.scope import UsageProblem
 from agent_kernel.errors import InvalidRefNameError
-from agent_kernel.magics.agent_cell import is_python, reads_as_words, split_cell
+from agent_kernel.magics.agent_cell import is_python, read, split_cell
 from agent_kernel.magics.extension import Blanker
 
 
@@ -66,14 +66,14 @@ def test_what_a_cell_cannot_run_is_not(body: str) -> None:
     ],
 )
 def test_prose_reads_as_words(body: str) -> None:
-    assert reads_as_words(body)
+    assert read(body, (), str) == "task"
 
 
 @pytest.mark.parametrize(
     "body", ["x = = 1", "f(", "d[", "# the years\ny = [1,", "print 'hello'", 'say "it"', "{", "..."]
 )
 def test_code_with_a_mistake_does_not(body: str) -> None:
-    assert not reads_as_words(body)
+    assert read(body, (), str) != "task"
 
 
 def test_the_first_line_becomes_blank_so_that_line_numbers_stay() -> None:

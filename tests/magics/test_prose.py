@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_kernel.magics.agent_cell import reads_as_words
+from agent_kernel.magics.agent_cell import read
 
 NAMES = ["df", "prices", "sales", "customers", "model", "plots", "total", "In", "Out", "_ih", "get_ipython"]
 
@@ -191,12 +191,12 @@ total whether sales differ by region
 
 @pytest.mark.parametrize("line", SLIPS)
 def test_what_begins_as_code_and_is_no_sentence_is_no_task(line: str) -> None:
-    assert not reads_as_words(line, NAMES)
+    assert read(line, NAMES, str) != "task"
 
 
 @pytest.mark.parametrize("line", TASKS)
 def test_an_everyday_sentence_is_a_task(line: str) -> None:
-    assert reads_as_words(line, NAMES)
+    assert read(line, NAMES, str) == "task"
 
 
 def test_there_are_enough_of_both() -> None:
@@ -205,6 +205,6 @@ def test_there_are_enough_of_both() -> None:
 
 
 def test_the_name_of_a_variable_makes_a_line_code_that_would_be_a_task_without_it() -> None:
-    assert not reads_as_words("orders head twice", ["orders"])
-    assert reads_as_words("orders head twice")
-    assert not reads_as_words("oders head twice", ["orders"])
+    assert read("orders head twice", ["orders"], str) != "task"
+    assert read("orders head twice", (), str) == "task"
+    assert read("oders head twice", ["orders"], str) != "task"

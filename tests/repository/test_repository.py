@@ -165,7 +165,7 @@ def test_statistics_count_what_is_there(any_repo: Repository) -> None:
     assert stats.head_bytes == 5 + 3 + 5 + 1
     assert stats.objects["commit"] == 2
     assert stats.stored_bytes == sum(stats.stored.values()) > 100
-    assert stats.chunk_bytes == 0
+    assert stats.stored["chunk"] == 0
     assert stats.disk_bytes is not None
     assert stats.disk_bytes > stats.stored_bytes
 
