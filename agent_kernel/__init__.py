@@ -108,6 +108,7 @@ if TYPE_CHECKING:
     from agent_kernel.errors import UntrustedValueError as UntrustedValueError
     from agent_kernel.errors import WithinStepError as WithinStepError
     from agent_kernel.magics.extension import LiveNotebook
+    from agent_kernel.magics.shell import Shell
     from agent_kernel.panels import Panels
     from agent_kernel.records import Record as Record
     from agent_kernel.records import Records as Records
@@ -277,7 +278,7 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
     magics.load_ipython_extension(shell, _panels)
 
 
-def _panels(shell: object, notebook: LiveNotebook) -> Panels:
+def _panels(shell: Shell, notebook: LiveNotebook) -> Panels:
     # Interfaces do not import each other, so they are joined here.
     from agent_kernel.panels import Panels
 

@@ -45,7 +45,27 @@ class Events(Protocol):
 class Publisher(Protocol):
     """Shows things beside a cell."""
 
-    def publish(self, data: Mapping[str, str]) -> None: ...
+    def publish(
+        self,
+        data: Mapping[str, object],
+        metadata: dict[str, object] | None = None,
+        *,
+        transient: dict[str, str] | None = None,
+        update: bool = False,
+    ) -> None: ...
+
+
+class Formatter(Protocol):
+    """Knows what objects show of themselves."""
+
+    def for_type_by_name(self, module: str, name: str, function: Callable[..., object]) -> object: ...
+    def pop(self, name: str, default: object) -> object: ...
+
+
+class Formatters(Protocol):
+    """All kinds of these."""
+
+    mimebundle_formatter: Formatter
 
 
 class Transformers(Protocol):
@@ -69,8 +89,25 @@ class MagicsManager(Protocol):
     registry: dict[str, object]
 
 
+class Loop(Protocol):
+    """A kernel's event loop."""
+
+    def add_callback(self, function: Callable[[], None]) -> None: ...
+
+
+class Comms(Protocol):
+    """A kernel's comms, by the names of what they are for."""
+
+    def register_target(self, name: str, function: Callable[[Any, dict[str, object]], None]) -> None: ...
+    def unregister_target(self, name: str, function: Callable[[Any, dict[str, object]], None]) -> object: ...
+
+
 class Kernel(Protocol):
     """The kernel around a shell, where there is one."""
+
+    io_loop: Loop
+    comm_manager: Comms
+    shell_stream: object
 
     def get_parent(self) -> dict[str, object]: ...
     def set_parent(self, ident: list[bytes], parent: dict[str, object]) -> None: ...
@@ -97,6 +134,7 @@ class Shell(Protocol):
     history_manager: History | None
     events: Events
     display_pub: Publisher
+    display_formatter: Formatters
     displayhook: Callable[[object], object]
     input_transformers_cleanup: list[object]
     input_transformer_manager: Transformers

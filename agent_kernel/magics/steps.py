@@ -411,7 +411,7 @@ class _AsText:
 
     is_publishing = False
 
-    def publish(self, data: Mapping[str, str], *_: object, **__: object) -> None:
+    def publish(self, data: Mapping[str, object], *_: object, **__: object) -> None:
         text = data.get("text/plain", "")
         if text:
             sys.stdout.write(f"{text}\n")

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Protocol, cast
 
 import msgspec
@@ -23,13 +22,13 @@ from agent_kernel.repository import hex_of
 if TYPE_CHECKING:
     from agent_kernel.agents.races import Race
     from agent_kernel.commands.describe import Opens, Result
-    from agent_kernel.commands.scope import Scope
     from agent_kernel.errors import MergeConflictError
-    from agent_kernel.panels.server import Comm, PanelServer
-    from agent_kernel.panels.widget import Card, HistoryPanel
+    from agent_kernel.magics.extension import LiveNotebook
+    from agent_kernel.magics.shell import Formatter, Kernel, Shell
+    from agent_kernel.panels.server import Channel, Comm, PanelServer
+    from agent_kernel.panels.widget import BoardPanel, Card, HistoryPanel, LiveDisplay
     from agent_kernel.repository import Unsaved
-    from agent_kernel.session import Report, Repository, Session
-    from agent_kernel.session.provenance import NotebookSnapshot
+    from agent_kernel.session import Report
 
 __all__ = ["Job", "JobQueue", "Panels"]
 
@@ -43,70 +42,6 @@ _STORE_LEFT = (
     "This notebook has left the store that is shown here. %agent history shows the one that it is bound to now."
 )
 _UNLOADED = "agent_kernel is not loaded any more. %load_ext agent_kernel loads it again."
-
-
-class Loop(Protocol):
-    """A kernel's event loop."""
-
-    def add_callback(self, function: Callable[[], None]) -> None: ...
-
-
-class Comms(Protocol):
-    """A kernel's comms, by the names of what they are for."""
-
-    def register_target(self, name: str, function: Callable[[Comm, dict[str, object]], None]) -> None: ...
-    def unregister_target(self, name: str, function: Callable[[Comm, dict[str, object]], None]) -> object: ...
-
-
-class Kernel(Protocol):
-    """What panels use of a kernel."""
-
-    io_loop: Loop
-    comm_manager: Comms
-    shell_stream: object
-
-    def get_parent(self) -> dict[str, object]: ...
-
-
-class Publisher(Protocol):
-    """Shows things in a cell's output."""
-
-    def publish(
-        self,
-        data: dict[str, object],
-        metadata: dict[str, object] | None = None,
-        *,
-        transient: dict[str, str] | None = None,
-        update: bool = False,
-    ) -> None: ...
-
-
-class Closable(Protocol):
-    """Something to close."""
-
-    def close(self) -> None: ...
-
-
-class Formatter(Protocol):
-    """Knows what objects show of themselves."""
-
-    def for_type_by_name(self, module: str, name: str, function: Callable[..., object]) -> object: ...
-    def pop(self, name: str, default: object) -> object: ...
-
-
-class Formatters(Protocol):
-    """All kinds of these."""
-
-    mimebundle_formatter: Formatter
-
-
-class Shell(Protocol):
-    """A shell in a kernel."""
-
-    display_formatter: Formatters
-
-    kernel: Kernel
-    display_pub: Publisher
 
 
 # -- whose turn it is on the main thread: a cell's, or that of what was asked for meanwhile
@@ -210,57 +145,21 @@ class JobQueue:
             job.do()
 
 
-# -- what panels need of the notebook that they stand in; the extension gives it
-
-
-class Notebook(Protocol):
-    """A kernel's namespace, and the store that it is bound to now, if any."""
-
-    @property
-    def session(self) -> Session | None: ...
-    @property
-    def repo(self) -> Repository | None: ...
-    @property
-    def footer(self) -> bool:
-        """Whether a line under a cell may say what it changed."""
-        ...
-
-    def path(self) -> Path | None:
-        """The notebook's file, if it is one."""
-        ...
-
-    def names(self) -> list[str]:
-        """The user's variables."""
-        ...
-
-    def scope(self) -> Scope:
-        """What a verb acts on when it is used here."""
-        ...
-
-    def bind_ahead(self) -> None:
-        """Bind before the first cell, if there is a history already."""
-        ...
-
-    def set_document(self, document: NotebookSnapshot) -> None:
-        """The front end says what the notebook's cells are now."""
-        ...
-
-
 # -- the panels of one notebook
 
 
 class Panels:
     """Stands beside the cells of one notebook."""
 
-    def __init__(self, shell: object, notebook: Notebook) -> None:
-        self._shell = cast("Shell", shell)
+    def __init__(self, shell: Shell, notebook: LiveNotebook) -> None:
+        self._shell = shell
         self._notebook = notebook
         self._jobs = JobQueue(self._wake)
         self._server: PanelServer | None = None
         self._lock = threading.Lock()
-        self._channels: list[Closable] = []
+        self._channels: list[Channel | DocumentChannel] = []
         self._panels: list[HistoryPanel] = []
-        self._live: Closable | None = None
+        self._live: BoardPanel | LiveDisplay | None = None
         self._cards: dict[str, Card] = {}  # of steps and questions that wait, by their runs
 
     def _wake(self, function: Callable[[], None]) -> None:
@@ -537,7 +436,7 @@ class Panels:
     def _panel_closed(self, panel: HistoryPanel) -> None:
         self._panels = [one for one in self._panels if one is not panel]
 
-    def _hung_up(self, channel: Closable) -> None:
+    def _hung_up(self, channel: Channel | DocumentChannel) -> None:
         self._channels = [one for one in self._channels if one is not channel]
 
 
@@ -572,7 +471,7 @@ class _Document(msgspec.Struct, frozen=True):
 class DocumentChannel:
     """Hears of the document over one comm."""
 
-    def __init__(self, notebook: Notebook, comm: Comm, hung_up: Callable[[DocumentChannel], None]) -> None:
+    def __init__(self, notebook: LiveNotebook, comm: Comm, hung_up: Callable[[DocumentChannel], None]) -> None:
         self._notebook = notebook
         self._comm = comm
         self._hung_up = hung_up

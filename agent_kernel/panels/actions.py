@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from agent_kernel.agents.events import ApprovalRequested, Event
     from agent_kernel.commands.checkout import MoveReport
     from agent_kernel.commands.scope import Scope
-    from agent_kernel.panels import Notebook
+    from agent_kernel.magics.extension import LiveNotebook
     from agent_kernel.panels.server import Answer, PanelContext, Reply
     from agent_kernel.session import Report, Repository, Session
     from agent_kernel.session.committing import Operation
@@ -960,7 +960,7 @@ _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # nbformat 4.5; formats before it have
 _INDENT = 1  # as Jupyter writes its files
 
 
-def tag(context: PanelContext, notebook: Notebook, act: Act) -> Answer:
+def tag(context: PanelContext, notebook: LiveNotebook, act: Act) -> Answer:
     """Name a commit."""
     assert isinstance(act.args, Tagged)
     with context.inside() as (repo, session):
@@ -970,7 +970,7 @@ def tag(context: PanelContext, notebook: Notebook, act: Act) -> Answer:
     return {"done": message, "notes": [], "undo": False, "head": context.head(), "cells": None}
 
 
-def write_notebook(context: PanelContext, notebook: Notebook, act: Act) -> Answer:
+def write_notebook(context: PanelContext, notebook: LiveNotebook, act: Act) -> Answer:
     """Write the document that was stored with a commit to a file of its own, beside the notebook."""
     assert isinstance(act.args, Named)
     document = cast("Answer | None", context.ask("cells", {"id": act.args.id}))

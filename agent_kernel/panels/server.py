@@ -35,7 +35,8 @@ from agent_kernel.queries.wording import store_id
 from agent_kernel.repository.refs import EPOCH
 
 if TYPE_CHECKING:
-    from agent_kernel.panels import JobQueue, Notebook
+    from agent_kernel.magics.extension import LiveNotebook
+    from agent_kernel.panels import JobQueue
     from agent_kernel.session import Repository, Session
 
 __all__ = [
@@ -202,7 +203,7 @@ class _Message(msgspec.Struct):
 class PanelServer:
     """The panels of one notebook."""
 
-    def __init__(self, notebook: Notebook, jobs: JobQueue) -> None:
+    def __init__(self, notebook: LiveNotebook, jobs: JobQueue) -> None:
         self._notebook = notebook
         self._jobs = jobs
         self._context: PanelContext | None = None
@@ -408,7 +409,7 @@ _AT_ONCE = frozenset({"tag", "write_notebook"})
 # -- what the kernel knows beyond the store of what a panel shows at first
 
 
-def complete_opening(found: Answer, state: Answer, notebook: Notebook) -> Answer:
+def complete_opening(found: Answer, state: Answer, notebook: LiveNotebook) -> Answer:
     """Complete the answer to `open`."""
     path = notebook.path()
     title = found["title"] if path is None else path.name
@@ -423,7 +424,7 @@ def complete_opening(found: Answer, state: Answer, notebook: Notebook) -> Answer
     }
 
 
-def with_ways_on(found: Answer, notebook: Notebook) -> Answer:
+def with_ways_on(found: Answer, notebook: LiveNotebook) -> Answer:
     """An answer that may tell of runs that stopped, with what the kernel knows of how they go on."""
     for run, stopped in list(_find_stopped(found)):
         tasks = notebook.scope().notebook
