@@ -31,7 +31,7 @@ from agent_kernel.storage.archive import SUFFIX
 from agent_kernel.text import clean, plural, size_text
 
 if TYPE_CHECKING:
-    from agent_kernel.bundle.exporting import Contents
+    from agent_kernel.bundle.members import Contents
 
 __all__ = [
     "export",
@@ -318,7 +318,7 @@ def check_bundle(path: Path, progress: Progress | None = None) -> tuple[str, ...
     """
     with opening.opened(path) as bundle:
         opening.verify(bundle, partial(progress, "checking") if progress is not None else None)
-        return keys.describe(bundle)
+        return keys.describe(bundle.store)
 
 
 # -- verify: the file as a whole, where the command of stores reads only the objects in it
@@ -332,7 +332,7 @@ def verify_bundle(path: Path, progress: Progress | None = None) -> Result:
     """
     with opening.opened(path) as bundle:
         opening.verify(bundle, partial(progress, "checking") if progress is not None else None)
-        signature, size = keys.check(bundle), bundle.store.size()
+        signature, size = keys.check(bundle.store), bundle.store.size()
         lines = (f"{plural(size.entries, 'object')}, {size_text(size.used_bytes)} checked: all sound",)
         facts: dict[str, Json] = {
             "checked": size.entries,
@@ -421,7 +421,7 @@ def _pins_for(path: Path, folder: Path, name: str) -> tuple[str, ...]:
     if environment.exists():
         raise UsageProblem(f"{environment} is there already; --as NAME opens the bundle under another name")
     with opening.opened(path, soundly=True) as bundle:
-        return read_pins(bundle)
+        return read_pins(bundle.store)
 
 
 def _own_source() -> str:
@@ -591,7 +591,7 @@ def _key_meant(text: str, name: str) -> tuple[bytes, str]:
         public, claimed = keys.read_key_line(text)
     elif text.endswith(SUFFIX):
         with opening.opened(Path(text).expanduser()) as bundle:
-            public, claimed = keys.signer_of(bundle)
+            public, claimed = keys.signer_of(bundle.store)
     else:
         return keys.find_key(text).public, name
     known = next((key.name for key in keys.list_keys() if key.public == public), "")

@@ -11,7 +11,6 @@ import contextlib
 import io
 import pickletools
 import re
-import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import chain
@@ -20,7 +19,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import msgspec
 
-from agent_kernel.bundle.members import LOCK, Plain, encode_json, environment_of, find_needed, make_members, plain_data
+from agent_kernel.bundle.members import (
+    LOCK,
+    MOST_PACKED,
+    Chosen,
+    Contents,
+    Plain,
+    encode_json,
+    environment_of,
+    find_needed,
+    make_members,
+)
 from agent_kernel.cells import history_notebook
 from agent_kernel.commands.contents import read_stored
 from agent_kernel.errors import NameNotFoundError, RefNotFoundError
@@ -81,8 +90,6 @@ if TYPE_CHECKING:
 __all__ = [
     "BUNDLE_VERSION",
     "NOTEBOOK",
-    "Chosen",
-    "Contents",
     "Written",
     "choose",
     "gather",
@@ -93,21 +100,8 @@ __all__ = [
 ]
 
 _BATCH: Final = 32  # objects that are in memory at once: 8 MB of pieces
-_MOST_PACKED: Final = 8 << 20  # bytes of a member that is compressed: for more of them it takes too long
 
 Progress = Callable[[int, int], None]
-
-
-class Chosen(msgspec.Struct, frozen=True):
-    """What a bundle is to hold: branches and tags with their commits, and the branch that whoever opens it is on."""
-
-    branches: dict[str, ObjectId]
-    tags: dict[str, ObjectId]
-    head: str
-
-    @property
-    def tips(self) -> list[ObjectId]:
-        return list(dict.fromkeys([*self.branches.values(), *self.tags.values()]))
 
 
 def choose(repo: Repository, refs: Collection[str], session: str = "") -> Chosen:
@@ -146,42 +140,6 @@ def choose(repo: Repository, refs: Collection[str], session: str = "") -> Chosen
 
 def _on_the_way(repo: Repository, tags: Mapping[str, ObjectId], tip: ObjectId) -> dict[str, ObjectId]:
     return {name: at for name, at in tags.items() if at == tip or repo.is_ancestor(at, tip)}
-
-
-class Contents(msgspec.Struct):
-    """What goes into a bundle: a repository that holds no more than that, and what was left out of it."""
-
-    repo: Repository
-    chosen: Chosen
-    keys: list[bytes]  # of all objects, in order
-    size: int  # bytes of them
-    commits: int
-    sizes: dict[str, int]  # of the variables at its HEAD, by name
-    left_out: dict[str, str]  # variables, and classes as `class NAME`, and why
-    masked: tuple[ObjectId, ...]  # commits, by the ids in the bundle, in whose code or outputs a secret was masked
-    silent: tuple[ObjectId, ...]  # and those whose outputs may show what was left out, and are left out with it
-    suspects: dict[str, str]  # variables that go along although they look secret, or hold what was left out, and why
-    made: Plain | None = None  # see `plain`
-
-    @property
-    def plain(self) -> Plain:
-        """Copies of values for other programs, made once."""
-        if self.made is None:
-            self.made = plain_data(self)
-        return self.made
-
-    def size_in_file(self, least: int = 0) -> int:
-        """How many bytes the file will have, but for some kilobytes that say what is in it.
-
-        Args:
-            least: for less than that nothing is compressed to find out, and the size may be less.
-        """
-        whole = self.size + len(self.keys) * ROW.size
-        found = whole + sum(map(len, self.plain.members.values()))
-        if found < least:
-            return found
-        packed = (zlib.compress(one) if len(one) <= _MOST_PACKED else one for one in self.plain.members.values())
-        return whole + sum(map(len, packed))
 
 
 class Omissions(msgspec.Struct, frozen=True):
@@ -677,7 +635,7 @@ def write(
             extra |= {LOCK: lock} if lock else {}
             extra |= make_members(contents, extra)
             for name in sorted(extra):
-                packer.add(name, [[extra[name]]], packed=len(extra[name]) <= _MOST_PACKED)
+                packer.add(name, [[extra[name]]], packed=len(extra[name]) <= MOST_PACKED)
             rows: list[bytes] = []
             packer.add(OBJECTS, _stored(contents, rows, progress))
             packer.add(INDEX, [rows])

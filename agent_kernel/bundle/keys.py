@@ -33,7 +33,6 @@ from agent_kernel.text import clean
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from agent_kernel.bundle.opening import OpenBundle
     from agent_kernel.storage.archive import ArchiveStore
 
 __all__ = [
@@ -249,10 +248,10 @@ class Check(msgspec.Struct, frozen=True):
         }
 
 
-def check(bundle: OpenBundle) -> Check:
+def check(store: ArchiveStore) -> Check:
     """Check the signature of a bundle's manifest. That all else matches the manifest is for `opening.verify` to say."""
     try:
-        found = _read_signature(bundle.store)
+        found = _read_signature(store)
     except BundleError as error:
         return Check("wrong", error.reason)
     if found is None:
@@ -264,7 +263,7 @@ def check(bundle: OpenBundle) -> Check:
         problem = str(error)
     result = Check("valid", "", found.name, found.public, known, problem)
     try:
-        fits = _fits(found, bundle.store.manifest_bytes)
+        fits = _fits(found, store.manifest_bytes)
     except (MissingExtraError, SigningKeyError) as error:
         return msgspec.structs.replace(result, state="unchecked", reason=str(error))
     if not fits:
@@ -290,35 +289,35 @@ def _fits(found: _Signature, manifest: bytes) -> bool:
     return True
 
 
-def require_sound(bundle: OpenBundle) -> Check:
+def require_sound(store: ArchiveStore) -> Check:
     """Check the signature of a bundle. One that is unsigned passes, and one by an unknown key.
 
     Raises:
         BundleError: the signature is wrong.
     """
-    found = check(bundle)
+    found = check(store)
     if found.state == "wrong":
-        raise bundle.store.archive.refuse(found.reason)
+        raise store.archive.refuse(found.reason)
     return found
 
 
-def signer_of(bundle: OpenBundle) -> tuple[bytes, str]:
+def signer_of(store: ArchiveStore) -> tuple[bytes, str]:
     """The key that signed a bundle, and the name by which its owner goes.
 
     Raises:
         BundleError: nobody signed it, or the signature is wrong. MissingExtraError, SigningKeyError: it cannot be checked.
     """
-    found = _read_signature(bundle.store)
+    found = _read_signature(store)
     if found is None:
-        raise bundle.store.archive.refuse("it is not signed")
-    if not _fits(found, bundle.store.manifest_bytes):
-        raise bundle.store.archive.refuse("its signature does not fit it: it, or its signature, was changed")
+        raise store.archive.refuse("it is not signed")
+    if not _fits(found, store.manifest_bytes):
+        raise store.archive.refuse("its signature does not fit it: it, or its signature, was changed")
     return found.public, found.name
 
 
-def describe(bundle: OpenBundle) -> tuple[str, ...]:
+def describe(store: ArchiveStore) -> tuple[str, ...]:
     """Who signed a bundle, in lines for a person: all of them printable."""
-    return describe_check(check(bundle))
+    return describe_check(check(store))
 
 
 def describe_check(found: Check) -> tuple[str, ...]:

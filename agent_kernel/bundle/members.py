@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -47,6 +48,7 @@ from agent_kernel.storage.archive import (
     README,
     RECORDS,
     REQUIREMENTS,
+    ROW,
 )
 from agent_kernel.text import clean, exact_time
 from agent_kernel.values.restore.arrays import is_long_double
@@ -54,16 +56,18 @@ from agent_kernel.values.restore.arrays import is_long_double
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-    from agent_kernel.bundle.exporting import Contents
-    from agent_kernel.bundle.opening import OpenBundle
-    from agent_kernel.repository import Author, Commit
+    from agent_kernel.repository import Author, Commit, ObjectId
     from agent_kernel.session import Repository
+    from agent_kernel.storage.archive import ArchiveStore
 
 __all__ = [
     "CRATE",
     "LOCK",
+    "MOST_PACKED",
     "README",
     "REQUIREMENTS",
+    "Chosen",
+    "Contents",
     "MadeEnvironment",
     "Needed",
     "Plain",
@@ -81,6 +85,57 @@ __all__ = [
 
 
 _KERNEL: Final = "agent-kernel"  # the distribution: whoever opens the bundle needs it, whatever the code imports
+
+
+MOST_PACKED: Final = 8 << 20  # bytes of a member that is compressed: for more of them it takes too long
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """What a bundle is to hold: branches and tags with their commits, and the branch that whoever opens it is on."""
+
+    branches: dict[str, ObjectId]
+    tags: dict[str, ObjectId]
+    head: str
+
+    @property
+    def tips(self) -> list[ObjectId]:
+        return list(dict.fromkeys([*self.branches.values(), *self.tags.values()]))
+
+
+class Contents(msgspec.Struct):
+    """What goes into a bundle: a repository that holds no more than that, and what was left out of it."""
+
+    repo: Repository
+    chosen: Chosen
+    keys: list[bytes]  # of all objects, in order
+    size: int  # bytes of them
+    commits: int
+    sizes: dict[str, int]  # of the variables at its HEAD, by name
+    left_out: dict[str, str]  # variables, and classes as `class NAME`, and why
+    masked: tuple[ObjectId, ...]  # commits, by the ids in the bundle, in whose code or outputs a secret was masked
+    silent: tuple[ObjectId, ...]  # and those whose outputs may show what was left out, and are left out with it
+    suspects: dict[str, str]  # variables that go along although they look secret, or hold what was left out, and why
+    made: Plain | None = None  # see `plain`
+
+    @property
+    def plain(self) -> Plain:
+        """Copies of values for other programs, made once."""
+        if self.made is None:
+            self.made = plain_data(self)
+        return self.made
+
+    def size_in_file(self, least: int = 0) -> int:
+        """How many bytes the file will have, but for some kilobytes that say what is in it.
+
+        Args:
+            least: for less than that nothing is compressed to find out, and the size may be less.
+        """
+        whole = self.size + len(self.keys) * ROW.size
+        found = whole + sum(map(len, self.plain.members.values()))
+        if found < least:
+            return found
+        packed = (zlib.compress(one) if len(one) <= MOST_PACKED else one for one in self.plain.members.values())
+        return whole + sum(map(len, packed))
 
 
 def make_members(contents: Contents, others: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -657,16 +712,16 @@ def make_lock(pins: Sequence[str], python: str) -> tuple[bytes, str]:
         return made.read_bytes(), ""
 
 
-def read_pins(bundle: OpenBundle) -> tuple[str, ...]:
+def read_pins(store: ArchiveStore) -> tuple[str, ...]:
     """Read which packages a bundle names, each as `name==version`, and from a lock with the digests of its files.
 
     Raises:
         BundleError: it names none, or something else than exact versions.
     """
-    archive = bundle.store.archive
+    archive = store.archive
     if LOCK in archive.members:
-        return _read_lock(bundle)
-    text = bundle.store.read(REQUIREMENTS, _MOST).decode("utf-8", "replace")
+        return _read_lock(store)
+    text = store.read(REQUIREMENTS, _MOST).decode("utf-8", "replace")
     lines = [line.strip() for line in text.splitlines()]
     pins = [line for line in lines if line and not line.startswith("#")]
     for pin in pins:
@@ -679,10 +734,10 @@ def read_pins(bundle: OpenBundle) -> tuple[str, ...]:
     return tuple(pins)
 
 
-def _read_lock(bundle: OpenBundle) -> tuple[str, ...]:
-    refuse = bundle.store.archive.refuse
+def _read_lock(store: ArchiveStore) -> tuple[str, ...]:
+    refuse = store.archive.refuse
     try:
-        found = msgspec.convert(tomllib.loads(bundle.store.read(LOCK, _MOST_LOCK).decode()), _Lock)
+        found = msgspec.convert(tomllib.loads(store.read(LOCK, _MOST_LOCK).decode()), _Lock)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError, msgspec.ValidationError) as error:
         raise refuse(f"its {LOCK} cannot be read ({error})") from error
     lines: list[str] = []

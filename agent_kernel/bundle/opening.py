@@ -252,7 +252,7 @@ def opened(path: Path, *, soundly: bool = False) -> Generator[OpenBundle]:
         with _as_bundle_errors(path):
             bundle = OpenBundle(store)
         if soundly:
-            keys.require_sound(bundle)
+            keys.require_sound(bundle.store)
         yield bundle
     finally:
         store.close()
@@ -295,7 +295,7 @@ def verify(bundle: OpenBundle, progress: Progress | None = None) -> None:
         BundleError: something does not match; the text says what.
     """
     with _as_bundle_errors(bundle.path):
-        keys.require_sound(bundle)
+        keys.require_sound(bundle.store)
         _check_members(bundle)
         bundle.store.check_index()
         found = _check_objects(bundle.store, progress)
@@ -438,7 +438,7 @@ def open_bundle(
         raise StoreUnavailableError(str(store.parent), "it is a link: the store would be made somewhere else")
     with opened(path) as bundle:
         verify(bundle, progress)
-        signature = keys.check(bundle)
+        signature = keys.check(bundle.store)
         trusted = trusts or signature.is_trusted or trust.is_trusted(bundle.repo)
         variables = sum(not one.startswith("\0") for one in bundle.repo.tree_at(bundle.repo.head().commit).names())
         _install(bundle, notebook, store)
@@ -553,7 +553,7 @@ def import_bundle(
         BundleError: it is not as its maker wrote it. UntrustedStoreError: its maker is not trusted, and the store is.
     """
     with opened(path) as bundle:
-        signature = keys.require_sound(bundle)
+        signature = keys.require_sound(bundle.store)
         if trust.is_trusted(repo) and not (trusts or signature.is_trusted or trust.is_trusted(bundle.repo)):
             raise UntrustedStoreError(str(path))
         verify(bundle, progress)

@@ -42,7 +42,7 @@ from agent_kernel.text import clean, clean_lines, duration, exact_time, list_nam
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:
-    from agent_kernel.bundle.exporting import Contents
+    from agent_kernel.bundle.members import Contents
     from agent_kernel.session import Repository
 
 __all__ = [
@@ -231,7 +231,7 @@ def inspect_bundle(bundle: OpenBundle, *, named: str = "", progress: Progress | 
         size=bundle.store.archive.size,
         fingerprint=bundle.fingerprint,
         problem=clean(problem),
-        signature="; ".join(keys.describe(bundle)),
+        signature="; ".join(keys.describe(bundle.store)),
         left_out=fields.left_out,
         masked=fields.masked,
         needs_trust=fields.needs_trust(),

@@ -48,7 +48,6 @@ from agent_kernel.text import (
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:
-    from agent_kernel.commands.show import Differing
     from agent_kernel.errors import MergeConflictError
     from agent_kernel.session import Repository
 
@@ -687,6 +686,15 @@ def chip_pieces(
 
 
 # -- the order in which changes are told
+
+
+class Differing(NamedTuple):
+    """A variable that is not the same on two sides; None: it is not there. `how`: "=" where only what it shares changed."""
+
+    name: str
+    how: str
+    old: Entry | None
+    new: Entry | None
 
 
 def most_interesting_first(repo: Repository, found: Sequence[Differing], most: int | None = None) -> list[Differing]:

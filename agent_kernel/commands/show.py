@@ -9,12 +9,23 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from agent_kernel.commands import describe
-from agent_kernel.commands.describe import SIGNS, Block, Code, Json, Line, Opens, Result, Table, most_interesting_first
+from agent_kernel.commands.describe import (
+    SIGNS,
+    Block,
+    Code,
+    Differing,
+    Json,
+    Line,
+    Opens,
+    Result,
+    Table,
+    most_interesting_first,
+)
 from agent_kernel.commands.scope import Parser, RowLines, Scope, UsageProblem
 from agent_kernel.errors import NameNotFoundError
 from agent_kernel.repository import (
@@ -47,7 +58,6 @@ if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
 __all__ = [
-    "Differing",
     "DocumentReport",
     "EnvironmentDifferences",
     "EnvironmentReport",
@@ -100,15 +110,6 @@ def diff(scope: Scope, options: Namespace) -> Result:
     return Differences(
         before, (new, commit), rows, only, sides=scope.sides, records=records, record_changes=changes, asked=asked
     )
-
-
-class Differing(NamedTuple):
-    """A variable that is not the same on two sides; None: it is not there. `how`: "=" where only what it shares changed."""
-
-    name: str
-    how: str
-    old: Entry | None
-    new: Entry | None
 
 
 def find_differences(repo: Repository, old: ObjectId | None, new: ObjectId) -> list[Differing]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from agent_kernel.magics.binding import MakePanels
+    from agent_kernel.magics.extension import MakePanels
     from agent_kernel.magics.shell import Shell
 
 __all__ = ["load_ipython_extension", "unload_ipython_extension"]

@@ -46,7 +46,6 @@ from agent_kernel.values.introspection import derives_from, exact_str, is_of_not
 if TYPE_CHECKING:
     from agent_kernel.commands.describe import Result
     from agent_kernel.errors import MergeConflictError
-    from agent_kernel.magics.extension import LiveNotebook
     from agent_kernel.magics.outputs import Collector
     from agent_kernel.magics.shell import Shell
     from agent_kernel.repository import Outputs, Unsaved
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
     from agent_kernel.session.tracking import Living
     from agent_kernel.storage import Durability
 
-__all__ = ["Binding", "CellPanels", "MakePanels", "NoPanels", "Notices", "Options", "OutputRecorder", "can_ask"]
+__all__ = ["Binding", "CellPanels", "NoPanels", "Notices", "Options", "OutputRecorder", "can_ask"]
 
 
 logger = logging.getLogger(__name__)
@@ -343,9 +342,6 @@ class CellPanels(Protocol):
             AgentKernelError: the history cannot be read.
         """
         ...
-
-
-MakePanels = Callable[["Shell", "LiveNotebook"], CellPanels]
 
 
 class NoPanels:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from agent_kernel.commands.describe import Json, Result
     from agent_kernel.commands.scope import Scope
     from agent_kernel.magics.agent_cell import AgentCell
-    from agent_kernel.magics.binding import MakePanels
+    from agent_kernel.magics.binding import CellPanels
     from agent_kernel.magics.shell import CellInfo, Outcome, Shell
     from agent_kernel.magics.tasks import Tasks
     from agent_kernel.storage import Durability
@@ -61,6 +61,7 @@ __all__ = [
     "CellHooks",
     "CellRecorder",
     "LiveNotebook",
+    "MakePanels",
     "VerbHelp",
     "cell_id_of",
     "has_agent_header",
@@ -606,6 +607,9 @@ class Blanker:
 
 
 # -- the options, and what loading registers
+
+
+MakePanels = Callable[["Shell", LiveNotebook], "CellPanels"]
 
 
 class AgentKernel(Configurable):

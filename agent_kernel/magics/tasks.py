@@ -606,13 +606,13 @@ class Tasks:
 
     def _describe_changes(self, run: str) -> str:
         """What the run changed, as its line in a panel says it; "" where that is nothing, or not known."""
-        from agent_kernel.queries import agents, reader
+        from agent_kernel.queries import agents, listing, reader
 
         session = self._notebook.session
         if session is None:
             return ""
         try:
-            details = agents.run(reader.QueryContext(session.repo, session.id), reader.OfRun(id=run))
+            details = agents.run(listing.QueryContext(session.repo, session.id), reader.OfRun(id=run))
         except AgentKernelError:  # it is kept nowhere that can be looked into
             return ""
         names = [

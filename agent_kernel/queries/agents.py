@@ -29,8 +29,8 @@ from agent_kernel.agents.events import (
 from agent_kernel.agents.race_comparison import data_of, race_table
 from agent_kernel.errors import RunNotFoundError, StoreError
 from agent_kernel.queries.changes import summary_of
-from agent_kernel.queries.listing import cells_took, code_line, find_stop, status_of
-from agent_kernel.queries.reader import OfRun, QueryContext
+from agent_kernel.queries.listing import QueryContext, cells_took, code_line, find_stop, status_of
+from agent_kernel.queries.reader import OfRun
 from agent_kernel.queries.text_diff import html_of, pieces_of
 from agent_kernel.queries.wording import (
     Author,

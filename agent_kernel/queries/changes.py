@@ -14,10 +14,9 @@ import msgspec
 
 from agent_kernel.commands import describe
 from agent_kernel.commands.contents import ARRAY, Stored, integers, is_same, items_of, read_stored
-from agent_kernel.commands.describe import most_interesting_first
+from agent_kernel.commands.describe import Differing, most_interesting_first
 from agent_kernel.commands.history import Record, reachable_commits
 from agent_kernel.commands.show import (
-    Differing,
     details_of,
     environment_changes,
     environment_facts,
@@ -25,8 +24,9 @@ from agent_kernel.commands.show import (
     find_differences,
 )
 from agent_kernel.errors import StoreError
+from agent_kernel.queries.listing import QueryContext, side_of
 from agent_kernel.queries.memory import Numbers, elements_of, is_hidden
-from agent_kernel.queries.reader import At, Between, QueryContext
+from agent_kernel.queries.reader import At, Between
 from agent_kernel.queries.text_diff import Budget, DiffLine, count_of, diff_lines, words_of
 from agent_kernel.queries.wording import (
     Author,
@@ -35,7 +35,6 @@ from agent_kernel.queries.wording import (
     Sign,
     commit_text,
     shorten_line,
-    side_of,
     sign_of,
     step_called,
     subject_of,

@@ -17,8 +17,9 @@ from agent_kernel.errors import (
     UnrelatedHistoriesError,
 )
 from agent_kernel.queries.changes import summary_of
-from agent_kernel.queries.reader import Planned, QueryContext
-from agent_kernel.queries.wording import Side, shorten_line, side_of
+from agent_kernel.queries.listing import QueryContext, side_of
+from agent_kernel.queries.reader import Planned
+from agent_kernel.queries.wording import Side, shorten_line
 from agent_kernel.repository import Change, Entry, Manifest, ObjectId, Tree, short
 from agent_kernel.session import trust
 from agent_kernel.session.history import changes_between, rank_of

@@ -1,26 +1,25 @@
 """`Reader.ask` takes a question as data and gives the answer as data.
 
-With it stand what may be asked, within which bounds; what all answers need; how failures are told; and how the list stays in a
-saved notebook, where nobody can be asked.
+With it stand what may be asked, within which bounds; the answers of `open`, `rows`, `locate` and `branches`; how failures are
+told; and how the list stays in a saved notebook, where nobody can be asked.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from urllib.parse import unquote
 
 import msgspec
 
-from agent_kernel.agents.approval import open_question
-from agent_kernel.agents.event_log import EventStore, candidate_on, describe_temporary
 from agent_kernel.commands.describe import Table, table_lines
-from agent_kernel.commands.history import Finder, Timeline, View
+from agent_kernel.commands.history import reachable_commits
 from agent_kernel.errors import (
     AgentKernelError,
     AmbiguousRefError,
@@ -33,15 +32,27 @@ from agent_kernel.errors import (
     TooLargeError,
 )
 from agent_kernel.queries import HISTORY, wording
-from agent_kernel.queries.listing import Colours, Listing, colours_of, head_of, lay_out, row_of, title_of, where_stopped
-from agent_kernel.queries.wording import Author, CommitRow, Head, Ref, shorten_line, store_id
-from agent_kernel.repository import Commit, ObjectId, person
-from agent_kernel.session.history import describe_kind, error_kind
+from agent_kernel.queries.listing import Item, Query, QueryContext, Spread, lay_out, row_of
+from agent_kernel.queries.wording import (
+    Author,
+    Branch,
+    CommitRow,
+    Head,
+    Opening,
+    Page,
+    State,
+    commit_text,
+    shorten_line,
+    store_id,
+)
+from agent_kernel.repository import Commit, Kind, ObjectId, hex_of
+from agent_kernel.repository.commits import decode_commit
+from agent_kernel.session.history import describe_kind, error_kind, prompt
+from agent_kernel.session.provenance import read_notebook
 from agent_kernel.text import cut, duration, exact_time, pad, plural, size_text, width_of
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:
-    from agent_kernel.agents.events import ApprovalRequested, Clarify
     from agent_kernel.session import Repository
 
 __all__ = [
@@ -56,16 +67,16 @@ __all__ = [
     "OfVariable",
     "Opened",
     "Planned",
-    "Query",
-    "QueryContext",
     "Reader",
     "Revision",
-    "Spread",
+    "branches",
     "failure",
     "in_words",
+    "locate",
+    "open_",
     "read",
-    "represent_history",
     "represent_in",
+    "rows",
 ]
 
 
@@ -76,42 +87,26 @@ Other = Annotated[str, msgspec.Meta(max_length=300)]  # a revision; "": nothing,
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=500)]
 Row = Annotated[int, msgspec.Meta(ge=0, le=100_000_000)]
-Text = Annotated[str, msgspec.Meta(max_length=1_000)]
-Fold = Annotated[str, msgspec.Meta(max_length=80)]
-Folds = Annotated[tuple[Fold, ...], msgspec.Meta(max_length=500)]
-Zone = Annotated[int, msgspec.Meta(ge=-86_400, le=86_400)]  # seconds
 
 A = TypeVar("A", bound=msgspec.Struct)
 
 
-class Listed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"start": "from"}):
+class Listed(Query, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"start": "from"}):
     """Which rows are listed, and which of them are wanted."""
 
-    text: Text = ""
-    show: Literal["all", "named", "errors"] = "all"
-    tz_s: Zone = 0  # the reader's distance from UTC
-    unfolded: Folds = ()
     start: Row = 0
     n: Count = 100
 
 
-class Opened(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Opened(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The first rows, with all that stands around them."""
 
-    text: Text = ""
-    show: Literal["all", "named", "errors"] = "all"
-    tz_s: Zone = 0
-    unfolded: Folds = ()
     n: Count = 60
 
 
-class Located(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Located(Query, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One commit in a list."""
 
-    text: Text = ""
-    show: Literal["all", "named", "errors"] = "all"
-    tz_s: Zone = 0
-    unfolded: Folds = ()
     id: Revision
 
 
@@ -225,168 +220,7 @@ _WORDS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
 )
 
 
-# -- the names that point at commits
-
-_MOST_REFS = 20  # at one commit, HEAD's first
-
-
-def _refs_by_commit(view: View, colours: Colours, agent_branches: Mapping[str, str]) -> dict[ObjectId, tuple[Ref, ...]]:
-    """The names that point at each commit: HEAD's branch first, then branches, tags, and one label for what agents have there.
-
-    Args:
-        agent_branches: the branches that nobody named, each in words.
-    """
-    found: dict[ObjectId, list[Ref]] = {}
-    agent_refs: dict[ObjectId, dict[str, str]] = {}
-    head = view.head
-    if head.commit is not None and head.branch is None:
-        found[head.commit] = [Ref("head", "HEAD", True, None)]
-    for name, at in sorted(view.branches.items(), key=lambda branch: (branch[0] != head.branch, branch[0])):
-        if name != head.branch and name in agent_branches:
-            agent_refs.setdefault(at, {})[name] = agent_branches[name]
-            continue
-        ref = Ref("branch", shorten_line(name, 200), name == head.branch, colours.branches[name])
-        found.setdefault(at, []).append(ref)
-    for name, at in sorted(view.tags.items()):
-        found.setdefault(at, []).append(Ref("tag", shorten_line(name, 200), False, None))
-    found = {at: refs[:_MOST_REFS] for at, refs in found.items()}
-    for at, labels in agent_refs.items():
-        first = next(iter(labels))
-        names = shorten_line(", ".join(labels), 200)
-        found.setdefault(at, []).append(
-            Ref("aside", _summarize_branches(labels), False, colours.branches[first], names)
-        )
-    return {at: tuple(refs) for at, refs in found.items()}
-
-
-def _summarize_branches(labels: Mapping[str, str]) -> str:
-    """Several branches that nobody named in a few words: all of a race begin at one commit, and it has its own subject."""
-    if len(labels) == 1:
-        return next(iter(labels.values()))
-    races = {candidate_on(name)[0] for name in labels}
-    (race,) = races if len(races) == 1 else ("",)
-    return f"{len(labels)} candidates of race {race}" if race else f"{len(labels)} branches of agents"
-
-
-# -- what answers have in common: the repository, whose HEAD counts, and what was worked out of the history before
-
-_MOST_LISTS = 4  # of one version that are kept
-
-
-class Query(Protocol):
-    """Which rows are listed."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def show(self) -> str: ...
-    @property
-    def tz_s(self) -> int: ...
-    @property
-    def unfolded(self) -> tuple[str, ...]: ...
-
-
-class Position(NamedTuple):
-    """Where the reader is (`elsewhere.Position`)."""
-
-    repo: Repository
-    id: str
-    head: ObjectId | None
-
-
-class Spread(msgspec.Struct, frozen=True):
-    """One version of the history, laid open."""
-
-    view: View
-    colours: Colours
-    refs: Mapping[ObjectId, tuple[Ref, ...]]
-    lists: dict[tuple[object, ...], Listing]
-    waiting: Mapping[str, ApprovalRequested | Clarify] = {}  # what each run that waits asks a person
-    stopped: Mapping[str, int] = {}  # when each run stopped that made no commit and can go on, in nanoseconds
-    agent_branches: Mapping[str, str] = {}  # the branches that agents have for a while, in words
-
-
-class QueryContext:
-    """One repository as one session sees it."""
-
-    def __init__(self, repo: Repository, session_id: str) -> None:
-        self.repo = repo
-        self.session_id = session_id
-        self.me = person().name
-        self.lock = threading.RLock()
-        self._timeline = Timeline(repo, session_id)
-        self._finder = Finder(repo)
-        self._spread: Spread | None = None
-
-    def resolve(self, rev: str) -> tuple[ObjectId, Commit]:
-        """The commit that a revision names; raises RefNotFoundError or AmbiguousRefError."""
-        id = self.repo.resolve(rev, self.session_id)
-        return id, self.repo.commit_at(id)
-
-    def author(self, commit: Commit) -> Author:
-        """Who wrote a commit."""
-        name, is_agent = shorten_line(commit.author.name), commit.author.kind == "agent"
-        return Author(name, "agent" if is_agent else "person", not is_agent and commit.author.name == self.me)
-
-    def position(self) -> Position:
-        """Where the reader is now."""
-        return Position(self.repo, self.session_id, self.history_now().view.head.commit)
-
-    def version(self) -> str:
-        """Of the history now; it is laid out only once somebody asks for it."""
-        with self.lock:
-            return self._timeline.version()
-
-    def history_now(self) -> Spread:
-        """The history as it is now."""
-        with self.lock:
-            view = self._timeline.now()
-            if self._spread is None or self._spread.view is not view:
-                if self._spread is not None and self._spread.view.epoch != view.epoch:
-                    self._finder = Finder(self.repo)  # nothing of what was forgotten stays here
-                colours = colours_of(view)
-                waiting = dict(filter(None, map(self._find_question, view.waiting)))
-                agent_branches = describe_temporary(self.repo, EventStore(self.repo.store))
-                refs = _refs_by_commit(view, colours, agent_branches)
-                stopped = dict(self._find_stopped(view))
-                self._spread = Spread(view, colours, refs, {}, waiting, stopped, agent_branches)
-            return self._spread
-
-    def _find_stopped(self, view: View) -> Iterator[tuple[str, int]]:
-        event_store = EventStore(self.repo.store)
-        without = set(event_store.find_stopped()) - {record.run for record in view.order}
-        for run in without:
-            events = tuple(event_store.of(run))
-            if where_stopped(event_store, events)[0]:
-                yield run, events[-1].time_ns
-
-    def _find_question(self, run: str) -> tuple[str, ApprovalRequested | Clarify] | None:
-        found = open_question(tuple(EventStore(self.repo.store).of(run)))
-        return None if found is None else (run, found)
-
-    def list_rows(self, query: Query) -> tuple[Spread, Listing]:
-        """The rows of a query, and the history that they are of."""
-        with self.lock:
-            spread = self.history_now()
-            key = (query.text, query.show, query.tz_s, query.unfolded)
-            found = spread.lists.pop(key, None)
-            if found is None:
-                matching = self._finder.find(spread.view, query.text, query.show, query.tz_s)
-                asked_ns = {run: request.time_ns for run, request in spread.waiting.items()}
-                unfolded = frozenset(query.unfolded)
-                found = lay_out(
-                    spread.view,
-                    spread.colours,
-                    matching,
-                    query.tz_s,
-                    unfolded,
-                    asked_ns=asked_ns,
-                    stopped_ns=spread.stopped,
-                )
-            spread.lists[key] = found  # the one used last stands last
-            for oldest in list(spread.lists)[:-_MOST_LISTS]:
-                del spread.lists[oldest]
-            return spread, found
+# -- what answers a question
 
 
 class Question(NamedTuple):
@@ -442,21 +276,136 @@ def _find_answer(module: str, op: str) -> Callable[[QueryContext, Any], object]:
 _NAMES = {"open": "open_"}
 
 QUESTIONS: Mapping[str, Question] = {
-    "branches": Question(Nothing, "listing"),
+    "branches": Question(Nothing, "reader"),
     "cells": Question(One, "variables"),
     "code": Question(At, "changes"),
     "commit": Question(At, "changes"),
     "compare": Question(Between, "changes"),
     "environment": Question(At, "changes"),
-    "locate": Question(Located, "listing"),
-    "open": Question(Opened, "listing"),
+    "locate": Question(Located, "reader"),
+    "open": Question(Opened, "reader"),
     "outputs": Question(One, "variables"),
     "plan": Question(Planned, "plans"),
     "race": Question(OfRun, "agents"),
-    "rows": Question(Listed, "listing"),
+    "rows": Question(Listed, "reader"),
     "run": Question(OfRun, "agents"),
     "variable": Question(OfVariable, "variables"),
 }
+
+
+# -- `open`, `rows`, `locate`, `branches`: the list, and what stands around it
+
+_MOST_OPENING = 46_000  # bytes of the rows that `open` sends; what stands around them takes less than 4,000
+_MOST_FOLDED = 2_000  # commits of closed folds that are read at once
+
+
+def open_(context: QueryContext, args: Opened) -> Opening:
+    """Everything that is shown at first. Where rows are long there are fewer of them, so that it stays small."""
+    spread = context.history_now()
+    page = _page(context, args, 0, args.n, most_bytes=_MOST_OPENING)
+    return Opening(
+        title_of(context, spread),
+        head_of(context, spread),
+        State(page.version, store_id(context.repo)),
+        page,
+        undone=tuple(sorted(spread.view.undone)),
+    )
+
+
+def rows(context: QueryContext, args: Listed) -> Page:
+    """Some rows."""
+    return _page(context, args, args.start, args.n)
+
+
+def locate(context: QueryContext, args: Located) -> wording.Located:
+    """The row that a commit stands in."""
+    id, _ = context.resolve(args.id)
+    _, listing = context.list_rows(args)
+    return wording.Located(listing.rows.get(id))
+
+
+def _page(context: QueryContext, query: Query, start: int, n: int, most_bytes: int | None = None) -> Page:
+    with context.lock:
+        spread, listing = context.list_rows(query)
+        found: list[wording.Row] = []
+        size = 0
+        items = listing.items[start : start + n]
+        _fetch(context, items)
+        for item in items:
+            row = row_of(context, listing, item, spread)
+            if most_bytes is not None:
+                size += len(msgspec.json.encode(row)) + 1
+                if size > most_bytes and found:
+                    break
+            found.append(row)
+        view = spread.view
+        return Page(view.version, start, len(listing.items), len(view.order), listing.matches, tuple(found))
+
+
+def _fetch(context: QueryContext, items: Sequence[Item]) -> None:
+    """Read what the rows are about at once: a round trip for each would take most of the time."""
+    single = [item.record.id for item in items if item.record is not None]
+    folded = [record.id for item in items if item.record is None and item.fold for record in item.fold.members]
+    context.repo.objects.load_many(Kind.COMMIT, [*single, *folded[:_MOST_FOLDED]], decode_commit)
+
+
+def head_of(context: QueryContext, spread: Spread) -> Head:
+    """Where the session is."""
+    head = spread.view.head
+    lane = spread.colours.branches.get(head.branch) if head.branch is not None else None
+    branch = None if head.branch is None else shorten_line(head.branch, 200)
+    if head.commit is None:
+        return Head(branch, None, "", "", lane)
+    commit = context.repo.commit_at(head.commit)
+    return Head(branch, hex_of(head.commit), prompt(commit), commit_text(commit), lane)
+
+
+def title_of(context: QueryContext, spread: Spread) -> str:
+    """What the history is of: the notebook, as HEAD's commit knows it, or the store's folder."""
+    head = spread.view.head.commit
+    document = read_notebook(context.repo.objects, context.repo.commit_at(head)) if head is not None else None
+    if document is not None and document.name:
+        return shorten_line(document.name)
+    return shorten_line(PurePath(unquote(context.repo.store.url.partition("://")[2])).name or "memory")
+
+
+def branches(context: QueryContext, args: Nothing) -> tuple[Branch, ...]:
+    """The branches of people: the one HEAD is on first, then those that moved last."""
+    spread = context.history_now()
+    view = spread.view
+    named = [one for one in view.branches.items() if one[0] == view.head.branch or one[0] not in spread.agent_branches]
+    ordered = sorted(named, key=lambda branch: (view.order_of[branch[1]], branch[0]))
+    ordered.sort(key=lambda branch: branch[0] != view.head.branch)
+    return tuple(
+        Branch(
+            name=shorten_line(name, 200),
+            id=hex_of(at),
+            lane=spread.colours.branches[name],
+            is_current=name == view.head.branch,
+            note=_note(spread, name),
+            holder=_holder(context, name),
+        )
+        for name, at in ordered
+    )
+
+
+def _note(spread: Spread, name: str) -> str:
+    """How it stands to where the reader is: `merged into main`, `2 commits of its own`."""
+    view = spread.view
+    if name == view.head.branch:
+        return "you are here"
+    into = view.head.branch if view.head.branch in view.branches else spread.colours.first
+    if into is None or into == name:
+        return ""
+    own = len(reachable_commits(view, [view.branches[name]], reachable_commits(view, [view.branches[into]])))
+    return f"{plural(own, 'commit')} of its own" if own else f"merged into {shorten_line(into, 200)}"
+
+
+def _holder(context: QueryContext, name: str) -> str:
+    holder = context.repo.lease_of(name)
+    if holder is None or not holder.is_alive(context.repo.store) or holder.session == context.session_id:
+        return ""
+    return shorten_line(str(holder), 200)
 
 
 # -- what a panel is told where something could not be answered
@@ -499,7 +448,7 @@ def failure(error: BaseException) -> dict[str, str]:
 # It carries names, types and sizes, and what people wrote as messages. It carries no code: the cell may have been deleted
 # since, and a notebook is given to others. So "What ran" says what kind of thing it was.
 
-ROWS: Final = 20
+_ROWS: Final = 20
 
 _COLUMNS: Final = ("Branch", "Cell", "What ran", "Changed", "Took", "When")
 _RIGHT: Final = frozenset({4, 5})
@@ -522,17 +471,10 @@ class Preview(msgspec.Struct, frozen=True):
     rows: tuple[wording.Row, ...]
 
 
-def represent_history(
-    repo: Repository, session_id: str = "", *, rows: int = ROWS, now_ns: int | None = None
-) -> dict[str, Any]:
+def represent_in(context: QueryContext, now_ns: int | None = None) -> dict[str, Any]:
     """The static representations by MIME type: a table as HTML and as plain text, and our own as data."""
-    return represent_in(QueryContext(repo, session_id), rows=rows, now_ns=now_ns)
-
-
-def represent_in(context: QueryContext, *, rows: int = ROWS, now_ns: int | None = None) -> dict[str, Any]:
-    """The same, from what is read already."""
     spread = context.history_now()
-    made = _preview(context, spread, rows, time.time_ns() if now_ns is None else now_ns)
+    made = _preview(context, spread, time.time_ns() if now_ns is None else now_ns)
     commits = [row for row in made.rows if isinstance(row, CommitRow)]
     caption = _caption(made, len(commits))
     table = [_cells(context, row) for row in commits]
@@ -543,12 +485,12 @@ def represent_in(context: QueryContext, *, rows: int = ROWS, now_ns: int | None 
     }
 
 
-def _preview(context: QueryContext, spread: Spread, most: int, now_ns: int) -> Preview:
+def _preview(context: QueryContext, spread: Spread, now_ns: int) -> Preview:
     # The days of whoever saves it: nobody knows where it will be read.
     listing = lay_out(spread.view, spread.colours, None, time.localtime(now_ns / 1e9).tm_gmtoff, fold=False)
     rows: list[wording.Row] = []
     for item in listing.items:
-        if sum(isinstance(row, CommitRow) for row in rows) >= most:
+        if sum(isinstance(row, CommitRow) for row in rows) >= _ROWS:
             break
         row = row_of(context, listing, item, spread)
         if isinstance(row, CommitRow) and item.record is not None:

@@ -29,6 +29,7 @@ from agent_kernel.queries.changes import (
     key_rows,
     summary_of,
 )
+from agent_kernel.queries.listing import QueryContext
 from agent_kernel.queries.memory import (
     Elements,
     Frame,
@@ -39,7 +40,7 @@ from agent_kernel.queries.memory import (
     is_named_a_secret,
     may_name_a_secret,
 )
-from agent_kernel.queries.reader import OfVariable, One, QueryContext
+from agent_kernel.queries.reader import OfVariable, One
 from agent_kernel.queries.tables import diff_previews, diff_series, diff_tables
 from agent_kernel.queries.text_diff import diff_lines
 from agent_kernel.queries.wording import Sign, commit_text, shorten_line, sign_of

@@ -20,7 +20,6 @@ from agent_kernel.values import previews
 from agent_kernel.values.previews.model import number_text
 
 if TYPE_CHECKING:
-    from agent_kernel.queries.reader import QueryContext
     from agent_kernel.session import Repository
     from agent_kernel.session.history import Rank
 
@@ -39,7 +38,6 @@ __all__ = [
     "run_footer",
     "select_changed",
     "shorten_line",
-    "side_of",
     "sign_of",
     "step_called",
     "store_id",
@@ -404,11 +402,6 @@ class Side(msgspec.Struct, frozen=True):
     prompt: str
     label: str
     refs: tuple[Ref, ...]
-
-
-def side_of(context: QueryContext, id: ObjectId, commit: Commit) -> Side:
-    """The commit as one of two that are compared."""
-    return Side(hex_of(id), short(id), prompt(commit), commit_text(commit), context.history_now().refs.get(id, ()))
 
 
 # -- what a commit, or all steps of a run together, changed, as a row shows it: the largest names, and counts

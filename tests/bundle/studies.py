@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agent_kernel.bundle import exporting
-from agent_kernel.bundle.exporting import Contents
+from agent_kernel.bundle.members import Contents
 from agent_kernel.repository import Blob, Output, Outputs, Representation
 from agent_kernel.session import Repository, bind
 

@@ -121,7 +121,7 @@ def verify(path: Path) -> None:
 
 def describe(path: Path) -> tuple[str, ...]:
     with opening.opened(path) as bundle:
-        return keys.describe(bundle)
+        return keys.describe(bundle.store)
 
 
 def open_in(folder: Path, path: Path) -> opening.Opened:
@@ -312,7 +312,7 @@ def test_a_key_that_is_replaced_stays_known(revoked: bool, ada: Person, signed: 
         assert second.name == f"{NAME} (earlier 2)"
         assert first.is_trusted is not revoked
         with opening.opened(signed) as bundle:
-            assert keys.check(bundle).is_trusted is not revoked
+            assert keys.check(bundle.store).is_trusted is not revoked
 
 
 def test_a_key_that_nobody_knows_cannot_be_revoked(bob: Person, capsys: pytest.CaptureFixture[str]) -> None:

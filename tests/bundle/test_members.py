@@ -12,8 +12,7 @@ import msgspec
 import pytest
 
 from agent_kernel.bundle import members
-from agent_kernel.bundle.exporting import Contents
-from agent_kernel.bundle.members import encode_json, find_imports, find_needed, make_members
+from agent_kernel.bundle.members import Contents, encode_json, find_imports, find_needed, make_members
 from agent_kernel.session import Repository
 from agent_kernel.session.provenance import Environment
 from tests.bundle.studies import Ran, contents_of, make_study

@@ -172,7 +172,7 @@ def test_what_its_user_does_not_trust_is_not_signed_by_default(
         assert status == 0
         assert "Not signed: somebody else made this history" in said
         with opening.opened(again) as bundle:
-            assert keys.check(bundle).state == "unsigned"
+            assert keys.check(bundle.store).state == "unsigned"
         assert not opening.open_bundle(again, tmp_path, name=f"again-{number}").is_trusted
 
 
@@ -188,7 +188,7 @@ def test_to_sign_what_somebody_else_made_it_has_to_be_trusted_first(
     command("trust", evil, capsys=capsys)
     assert command("export", evil, again, "--sign", capsys=capsys)[0] == 0
     with opening.opened(again) as bundle:
-        assert keys.check(bundle).is_trusted
+        assert keys.check(bundle.store).is_trusted
 
 
 READING = ("log", "show REV", "diff HEAD", "notebook", "export", "reproduce", "branch", "trust", "stats")

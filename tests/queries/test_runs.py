@@ -12,7 +12,7 @@ from agent_kernel.agents.agent import open_context, start_run
 from agent_kernel.agents.approval import decide, log_of
 from agent_kernel.agents.event_log import EventStore
 from agent_kernel.queries.listing import where_stopped
-from agent_kernel.queries.reader import represent_history
+from agent_kernel.queries.reader import Reader
 from tests.queries.histories import Notebook
 
 
@@ -358,7 +358,7 @@ def test_the_report_says_which_variables_a_step_would_change_in_place(nb: Notebo
 
 def test_a_saved_notebook_names_the_agent_of_a_run_and_neither_its_task_nor_its_code(nb: Notebook) -> None:
     _ = give(nb, "A private task", "secret_sauce = 'x' * 40", "open('/private/path', 'w')")
-    said = str(represent_history(nb.repo))
+    said = str(Reader(nb.repo).represent_history())
     assert "analyst" in said
     assert "private" not in said
     assert "'x' * 40" not in said

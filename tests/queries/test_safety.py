@@ -25,7 +25,6 @@ from agent_kernel.errors import (
     TooLargeError,
 )
 from agent_kernel.queries import Reader, failure
-from agent_kernel.queries.reader import represent_history
 from agent_kernel.queries.text_diff import diff_lines
 from agent_kernel.repository import Blob, Entry, Manifest, Output, Outputs, Representation, encode
 from agent_kernel.session import Repository
@@ -86,7 +85,7 @@ def test_nothing_stored_is_loaded_or_run(tmp_path: Path) -> None:
     )
     repo = Repository.open(tmp_path / "store", create=False)
     asked = [op for op, _ in everything(Reader(repo))]
-    represent_history(repo)
+    Reader(repo).represent_history()
     repo.close()
     assert not ran.exists()
     assert {"variable", "compare", "plan", "outputs"} <= set(asked)
@@ -182,7 +181,7 @@ def test_what_looks_like_a_secret_is_masked_everywhere(tmp_path: Path) -> None:
         nb.session.commit(f"with {KEY}")
         nb.namespace["y"] = 1
         nb.session.commit(f"with {KEY}")
-        for op, answer in [*everything(nb.reader), ("static", represent_history(nb.repo, nb.session.id))]:
+        for op, answer in [*everything(nb.reader), ("static", Reader(nb.repo, nb.session.id).represent_history())]:
             for text in texts(answer):
                 assert KEY not in text, op
                 assert "correct horse" not in text, op
@@ -251,7 +250,7 @@ def test_no_control_character_is_handed_on(tmp_path: Path) -> None:
         nb.run(f"text = 'x' + {HOSTILE!r}", raises=ValueError(HOSTILE))
         nb.namespace[f"name{HOSTILE}"] = 1
         nb.session.commit(HOSTILE + " said")
-        for op, answer in [*everything(nb.reader), ("static", represent_history(nb.repo, nb.session.id))]:
+        for op, answer in [*everything(nb.reader), ("static", Reader(nb.repo, nb.session.id).represent_history())]:
             for text in texts(answer):
                 assert text.replace("\n", "").isprintable(), (op, text)
 
@@ -426,4 +425,4 @@ def test_a_store_of_an_earlier_format_that_nobody_trusts_can_be_looked_through(m
         answers = [answer for _, answer in everything(Reader(repo))]
         assert len(answers) > 20
         assert "made by someone else" in str(answers)
-        assert represent_history(repo)["text/plain"]
+        assert Reader(repo).represent_history()["text/plain"]

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from agent_kernel.queries import HISTORY
-from agent_kernel.queries.reader import represent_history
+from agent_kernel.queries.listing import QueryContext
+from agent_kernel.queries.reader import Reader, represent_in
 from agent_kernel.queries.wording import store_id
 from agent_kernel.session import Repository
 from tests.queries.histories import Notebook, notebook
@@ -28,7 +29,7 @@ def test_the_table_says_what_happened(nb: Notebook, monkeypatch: pytest.MonkeyPa
     nb.run("model = 1")
     nb.session.switch("main")
     nb.session.merge("ridge", message="Merge ridge into main")
-    text = represent_history(nb.repo, nb.session.id, now_ns=NOW)["text/plain"]
+    text = represent_in(QueryContext(nb.repo, nb.session.id), NOW)["text/plain"]
     lines = [line.split("  ") for line in text.splitlines()]
     assert lines[0] == [
         "History of memory, saved Sat 21 Nov 2026, 14:32. 4 commits. Open it with a kernel to compare or check out."
@@ -45,7 +46,7 @@ def test_no_face_holds_code_or_values(nb: Notebook) -> None:
     nb.run("x = 1")
     nb.session.rollback("HEAD~1")
     nb.session.undo()
-    for face in represent_history(nb.repo, nb.session.id).values():
+    for face in Reader(nb.repo, nb.session.id).represent_history().values():
         text = face if isinstance(face, str) else msgspec.json.encode(face).decode()
         assert "a comment" not in text
         assert "values inside" not in text
@@ -56,14 +57,14 @@ def test_no_face_holds_code_or_values(nb: Notebook) -> None:
 def test_messages_that_people_wrote_stay_but_not_their_secrets(nb: Notebook) -> None:
     nb.namespace["x"] = 1
     nb.session.commit("before the talk, token: abcdef123456")
-    for face in represent_history(nb.repo, nb.session.id).values():
+    for face in Reader(nb.repo, nb.session.id).represent_history().values():
         assert "before the talk" in str(face)
         assert "abcdef123456" not in str(face)
 
 
 def test_the_newest_are_shown_and_it_is_said_of_how_many(nb: Notebook) -> None:
     nb.cells(*(f"x = {n}" for n in range(26)))
-    faces = represent_history(nb.repo, nb.session.id)
+    faces = Reader(nb.repo, nb.session.id).represent_history()
     assert "Newest 20 of 26 commits. Open it with a kernel to compare or check out." in faces["text/plain"]
     assert faces["text/html"].count("<tr>") == 21
     preview = faces[HISTORY]
@@ -73,7 +74,7 @@ def test_the_newest_are_shown_and_it_is_said_of_how_many(nb: Notebook) -> None:
 
 def test_the_preview_has_the_rows_of_the_panel_without_what_is_code(nb: Notebook) -> None:
     nb.run("x = 'abc'")
-    preview = represent_history(nb.repo, nb.session.id)[HISTORY]
+    preview = Reader(nb.repo, nb.session.id).represent_history()[HISTORY]
     (row,) = [row for row in preview["rows"] if row["kind"] == "commit"]
     panel = nb.rows()[0]
     assert {name for name in row if row[name] != panel[name]} == {"subject", "is_code", "author"}
@@ -85,8 +86,8 @@ def test_the_store_is_named_without_its_place_and_keeps_its_name(tmp_path: Path)
     with notebook(Repository.open(place)) as nb:
         nb.run("x = 1")
         name = store_id(nb.repo)
-        assert represent_history(nb.repo)[HISTORY]["store"] == name
-        assert str(tmp_path) not in str(represent_history(nb.repo))
+        assert Reader(nb.repo).represent_history()[HISTORY]["store"] == name
+        assert str(tmp_path) not in str(Reader(nb.repo).represent_history())
         secret = nb.repo.setting("secret")
         assert secret is not None
         assert secret.hex() not in name
@@ -113,7 +114,7 @@ class _Tags(HTMLParser):
 def test_the_html_is_a_plain_table_that_nothing_stored_can_break(nb: Notebook) -> None:
     nb.namespace["<script>x</script>"] = 1
     nb.session.commit("<img src=x onerror=alert(1)>\"'&")
-    html = represent_history(nb.repo, nb.session.id)["text/html"]
+    html = Reader(nb.repo, nb.session.id).represent_history()["text/html"]
     parser = _Tags()
     parser.feed(html)
     assert not parser.open
@@ -122,7 +123,7 @@ def test_the_html_is_a_plain_table_that_nothing_stored_can_break(nb: Notebook) -
 
 
 def test_a_history_without_commits_has_faces_too(nb: Notebook) -> None:
-    faces = represent_history(nb.repo, nb.session.id)
+    faces = Reader(nb.repo, nb.session.id).represent_history()
     assert "0 commits" in faces["text/plain"]
     assert faces[HISTORY]["rows"] == []
     assert "<table" not in faces["text/html"]
