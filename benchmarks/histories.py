@@ -96,8 +96,7 @@ def _cell(chance: random.Random, number: int, name: str) -> Cell:
 
 def reopen() -> None:
     """The store as a process finds it that has read nothing of it yet."""
-    from agent_kernel.queries import Reader
-    from agent_kernel.queries.reader import QUESTIONS
+    from agent_kernel.queries.reader import QUESTIONS, Reader
 
     for question in QUESTIONS.values():  # the modules that answer are loaded before
         import_module(f"agent_kernel.queries.{question.module}")

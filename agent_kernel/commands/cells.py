@@ -52,7 +52,7 @@ def notebook(scope: Scope, options: Namespace) -> Result:
     found = scope.resolve(options.rev)
     made = history_notebook(scope.repo, found, keep_failed=options.failed)
     written = _write(path, made.content, force=options.force)
-    lines = [f"Wrote {plural(made.cells, 'cell')} to {shorten_url(str(written))}.", *_about(scope, made)]
+    lines = [f"Wrote {plural(made.cells, 'cell')} to {shorten_url(str(written))}.", *_about(made)]
     failed, changed = made.failed
     facts: dict[str, Json] = {
         "path": str(written),
@@ -65,7 +65,7 @@ def notebook(scope: Scope, options: Namespace) -> Result:
     return Lines(tuple(lines), facts)
 
 
-def _about(scope: Scope, made: NotebookFile) -> list[str]:
+def _about(made: NotebookFile) -> list[str]:
     """What a reader of the file should know."""
     notes: list[str] = []
     failed, changed = made.failed

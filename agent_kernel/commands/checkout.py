@@ -185,7 +185,7 @@ def checkout(scope: Scope, options: Namespace) -> Result:
     if rev is not None and scope.branch_meant(rev) is None:
         scope.resolve(rev)  # says more of what it does not find than the session could
     if scope.session is None:
-        _require_live(scope, only)
+        _require_live(only)
         return _move_head(scope, rev or "HEAD", options.names)
     before = scope.session.head
     report = scope.session.checkout(
@@ -203,7 +203,7 @@ def checkout(scope: Scope, options: Namespace) -> Result:
     return _report_arrival("Checked out", scope, report, before)
 
 
-def _require_live(scope: Scope, only: Only) -> None:
+def _require_live(only: Only) -> None:
     if only:
         raise UsageProblem("--only is for a running notebook")
 
@@ -303,7 +303,7 @@ def rollback(scope: Scope, options: Namespace) -> Result:
         if only != "chat":
             report = add_uncovered(scope.session, before, report)
         return MoveReport.of(sentence, scope, report, before=before)
-    _require_live(scope, only)
+    _require_live(only)
     made = _rollback_commit(scope, options.rev, found, commit)
     branch = scope.head().branch
     return MoveReport(sentence if branch else f"{sentence}, on no branch; {_how_to_name(scope)}", made, branch)

@@ -28,9 +28,8 @@ from agent_kernel.errors import (
     NotFoundError,
     RequestError,
 )
-from agent_kernel.queries import failure
 from agent_kernel.queries.plans import change_fields
-from agent_kernel.queries.reader import in_words
+from agent_kernel.queries.reader import failure, in_words
 from agent_kernel.queries.wording import commit_text, shorten_line
 from agent_kernel.repository import ObjectId, hex_of, short
 from agent_kernel.session.history import session_of

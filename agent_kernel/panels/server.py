@@ -30,7 +30,7 @@ from agent_kernel.panels.actions import (
     act_of,
     describe_question_failure,
 )
-from agent_kernel.queries import Reader
+from agent_kernel.queries.reader import Reader
 from agent_kernel.queries.wording import store_id
 from agent_kernel.repository.refs import EPOCH
 

@@ -191,14 +191,19 @@ class HistoryPanel(anywidget.AnyWidget):
 
     def bundle(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """The display: the widget, and the other representations."""
-        # anywidget gives bare dicts.
-        made = cast("object", super()._repr_mimebundle_())  # pyright: ignore[reportUnknownMemberType]
-        view = cast("tuple[dict[str, Any], dict[str, Any]] | None", made)
-        data, metadata = view or ({}, {})
-        return {**data, **self._representations}, metadata
+        return _display(self, self._representations)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         return self.bundle()
+
+
+def _display(
+    widget: anywidget.AnyWidget, representations: Mapping[str, object]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    # anywidget gives bare dicts.
+    made = cast("object", anywidget.AnyWidget._repr_mimebundle_(widget))  # pyright: ignore[reportUnknownMemberType, reportPrivateUsage]
+    data, metadata = cast("tuple[dict[str, Any], dict[str, Any]] | None", made) or ({}, {})
+    return {**data, **representations}, metadata
 
 
 # -- what a panel shows of itself where there is no kernel: in a saved notebook, on a web page, in a console
@@ -449,10 +454,7 @@ class BoardPanel(anywidget.AnyWidget):
 
     def bundle(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """The display: the widget, and what stands in its place where there is no kernel."""
-        made = cast("object", super()._repr_mimebundle_())  # pyright: ignore[reportUnknownMemberType]
-        view = cast("tuple[dict[str, Any], dict[str, Any]] | None", made)
-        data, metadata = view or ({}, {})
-        return {**data, **self._representations}, metadata
+        return _display(self, self._representations)
 
 
 def _state_of(result: Board) -> dict[str, object]:

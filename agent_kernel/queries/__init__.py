@@ -1,6 +1,6 @@
 """What a panel shows of a repository: one question, one answer of plain data.
 
-`Reader.ask` answers from what was written down when commits were made: nothing is unpickled, no user code runs, what
+`reader.Reader.ask` answers from what was written down when commits were made: nothing is unpickled, no user code runs, what
 looks like a secret is masked, and no text holds a control character. It knows no kernel and no server, so both show
 the same. Modules load when they are first needed; this one is loaded with the first cell, so it loads nothing itself.
 """
@@ -9,15 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from agent_kernel.lazy_imports import import_lazily
-
 if TYPE_CHECKING:
-    from agent_kernel.queries.reader import Reader as Reader
-    from agent_kernel.queries.reader import failure as failure
     from agent_kernel.repository import Entry
     from agent_kernel.session import Repository
 
-__all__ = ["CARD", "FOOTER", "HISTORY", "RUN", "Reader", "failure", "row_lines"]
+__all__ = ["CARD", "FOOTER", "HISTORY", "RUN", "row_lines"]
 
 # -- what front ends know our displays by
 
@@ -26,16 +22,9 @@ CARD: Final = "application/vnd.agent-kernel.card.v1+json"  # a step that waits, 
 FOOTER: Final = "application/vnd.agent-kernel.footer.v1+json"  # the line under a cell
 RUN: Final = "application/vnd.agent-kernel.run.v1+json"  # a step of a run, or where its first will stand
 
-# -- what other packages take from here, loaded when it is first used
-
-_HOME = {"Reader": "agent_kernel.queries.reader", "failure": "agent_kernel.queries.reader"}
-
 
 def row_lines(repo: Repository, old: Entry, new: Entry) -> tuple[str, ...] | None:
     """See `tables.row_lines`, which loads with the first diff of a table: the interfaces give this to their scopes."""
     from agent_kernel.queries.tables import row_lines as lines_of
 
     return lines_of(repo, old, new)
-
-
-__getattr__ = import_lazily(__name__, _HOME)

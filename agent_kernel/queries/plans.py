@@ -101,7 +101,7 @@ def plan(context: QueryContext, args: Planned) -> Plan:
     else:
         changes = list(changes_between(repo, before, target))
         entries = _entries(target, changes)
-        notes = _checkout_notes(context, args.to, id) if args.op == "checkout" else _rollback_notes(context)
+        notes = _checkout_notes(context, args.to) if args.op == "checkout" else _rollback_notes(context)
     if not trust.is_trusted(repo):
         notes = (*notes, "The store was made by someone else: run %agent trust before you load from it.")
     return Plan(
@@ -226,7 +226,7 @@ def _is_dict(repo: Repository, entry: Entry | None) -> bool:
     return summary is not None and summary.kind == "mapping"
 
 
-def _checkout_notes(context: QueryContext, rev: str, id: ObjectId) -> tuple[str, ...]:
+def _checkout_notes(context: QueryContext, rev: str) -> tuple[str, ...]:
     view = context.history_now().view
     branch = view.head.branch
     stays = (

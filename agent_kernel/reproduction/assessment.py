@@ -705,7 +705,7 @@ class _Assessment:
         later = {
             name for name, positions in self._set_by.items() if any(position > cell.position for position in positions)
         }
-        cause = cause_of_failure(ran, cell, later, self._line.brought, self._settings.timeout_s)
+        cause = cause_of_failure(ran, later, self._line.brought, self._settings.timeout_s)
         versions = next(((old, new) for _, name, old, new in self._environment if name == "python"), None)
         if ran.error == "SyntaxError" and versions is not None:
             return Cause(

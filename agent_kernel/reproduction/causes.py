@@ -309,7 +309,7 @@ class Tracer:
             if (cause := _cause_of_magic(magic)) is not None:
                 of_output[cause] = None
         for statement in statements(code.tree):
-            causes = self._causes_of(statement, cell, found)
+            causes = self._causes_of(statement, cell)
             read = reads(statement)
             for name in read:
                 if name in found:
@@ -419,7 +419,7 @@ class Tracer:
             case _:
                 return False
 
-    def _causes_of(self, statement: ast.stmt, cell: LineCell, own: Collection[str]) -> Causes:
+    def _causes_of(self, statement: ast.stmt, cell: LineCell) -> Causes:
         """Those of what a statement calls and reads by the names of modules, in the order of the source."""
         found: Causes = {}
         for node in ast.walk(statement):
@@ -638,9 +638,7 @@ def _cause_of_magic(magic: str) -> Cause | None:
     return None
 
 
-def cause_of_failure(
-    ran: Ran, cell: LineCell, known: Collection[str], brought: Mapping[str, str], timeout_s: float
-) -> Cause:
+def cause_of_failure(ran: Ran, known: Collection[str], brought: Mapping[str, str], timeout_s: float) -> Cause:
     """Why a cell failed when it was run again.
 
     Args:

@@ -45,7 +45,7 @@ from agent_kernel.bundle import keys
 from agent_kernel.bundle.report import Theme, make_refusal, policy
 from agent_kernel.commands.places import find_redirect, is_store, store_path_of
 from agent_kernel.errors import AgentKernelError
-from agent_kernel.queries import Reader, failure
+from agent_kernel.queries.reader import Reader, failure
 from agent_kernel.queries.wording import store_id
 from agent_kernel.session import Repository
 from agent_kernel.session.trust import is_registered, is_trusted

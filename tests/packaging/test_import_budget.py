@@ -148,7 +148,7 @@ def test_loading_the_extension_makes_no_dataclass(tmp_path: Path) -> None:
 
 def test_opening_a_panel_loads_nothing_that_answers_other_questions(tmp_path: Path) -> None:
     loaded = modules_after(
-        "import agent_kernel as ak\nfrom agent_kernel.queries import Reader\n"
+        "import agent_kernel as ak\nfrom agent_kernel.queries.reader import Reader\n"
         "from agent_kernel.session import Repository\nfrom agent_kernel.storage import MemoryStore\n"
         "reader = Reader(Repository.open(MemoryStore())); reader.ask('open', {}); reader.represent_history()",
         tmp_path,

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from agent_kernel.queries import Reader
+from agent_kernel.queries.reader import Reader
 from agent_kernel.repository import Author, Outputs, hex_of
 from agent_kernel.session import Repository, Session, bind
 from agent_kernel.storage import MemoryStore

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent_kernel.errors import RefNotFoundError, UnrelatedHistoriesError
-from agent_kernel.queries import Reader
+from agent_kernel.queries.reader import Reader
 from agent_kernel.repository import ObjectId
 from agent_kernel.session import Repository
 from tests.queries.histories import Notebook, notebook

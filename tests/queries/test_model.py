@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_kernel.queries import Reader
+from agent_kernel.queries.reader import Reader
 from agent_kernel.repository import Head, ObjectId, hex_of
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore

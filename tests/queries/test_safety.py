@@ -24,7 +24,7 @@ from agent_kernel.errors import (
     StoreUnavailableError,
     TooLargeError,
 )
-from agent_kernel.queries import Reader, failure
+from agent_kernel.queries.reader import Reader, failure
 from agent_kernel.queries.text_diff import diff_lines
 from agent_kernel.repository import Blob, Entry, Manifest, Output, Outputs, Representation, encode
 from agent_kernel.session import Repository
