@@ -9,6 +9,7 @@ takes five times as long from then on. Of either, files with many tests begin fi
 from __future__ import annotations
 
 import gc
+import json
 import signal
 import sys
 import threading
@@ -44,6 +45,39 @@ def private_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
         patch.setenv("IPYTHONDIR", str(home / "ipython"))
         patch.setenv("MPLBACKEND", "agg")
         yield home
+
+
+@pytest.fixture
+def nobody(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user who is new here: with an empty data directory, in no notebook, under no name of a variable of the environment."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    monkeypatch.delenv("AGENT_KERNEL_AUTHOR", raising=False)
+
+
+class Ran:
+    """How a command ended, and what it printed."""
+
+    def __init__(self, status: int, out: str, err: str) -> None:
+        self.status, self.out, self.err = status, out, err
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs `agent-kernel` in this process."""
+    from agent_kernel.__main__ import main
+
+    def run(*words: object) -> Ran:
+        capsys.readouterr()
+        status = main([str(word) for word in words])
+        printed = capsys.readouterr()
+        return Ran(status, printed.out, printed.err)
+
+    return run
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -54,3 +54,11 @@ def until(happens: Callable[[], bool], timeout_s: float = 30.0) -> None:
         if time.monotonic() > end:
             raise TimeoutError(happens)
         time.sleep(0.02)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs: one that has ended may still wait for its parent to ask how."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False

@@ -33,7 +33,7 @@ from agent_kernel.agents.workers import (
 )
 from agent_kernel.repository import Holder, hex_of
 from agent_kernel.session import Versioned, trust
-from tests.agents.races import children, opened, scripted, until
+from tests.agents.races import children, is_alive, opened, scripted, until
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ while True:
     found = future.result()
     assert (found.status, found.reason) == ("failed", "it was stopped, did not end by itself, and was killed")
     pid = int(note.read_text())
-    until(lambda: not _is_alive(pid))
+    until(lambda: not is_alive(pid))
 
 
 def test_one_that_does_not_listen_at_its_deadline_is_killed(
@@ -167,13 +167,6 @@ while True:
         deadline_s *= 3
         found = run_job(job_for(state, scripted(code), deadline_s=deadline_s))
     assert (found.status, found.reason) == ("failed", f"it did not end within {deadline_s:g} s, and was killed")
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def test_nothing_is_left_of_a_worker(state: Versioned) -> None:

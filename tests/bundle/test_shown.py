@@ -23,26 +23,6 @@ CELLS = (
 )
 
 
-class Told:
-    def __init__(self, status: int, out: str, err: str) -> None:
-        self.status, self.out, self.err = status, out, err
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Any:
-    def run(*words: object) -> Told:
-        capsys.readouterr()
-        status = main([str(word) for word in words])
-        told = capsys.readouterr()
-        return Told(status, told.out, told.err)
-
-    return run
-
-
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     folder = tmp_path_factory.mktemp("study")
@@ -60,8 +40,8 @@ def bundle(tmp_path: Path, written: bytes) -> Path:
     return path
 
 
-def row(told: Told, name: str) -> str:
-    found = [line for line in told.out.splitlines() if line.startswith(f"{name}:")]
+def row(told: Any, name: str) -> str:
+    found: list[str] = [line for line in told.out.splitlines() if line.startswith(f"{name}:")]
     assert len(found) == 1, told.out
     return found[0].partition(":")[2].strip()
 

@@ -23,9 +23,7 @@ CELLS = ("x = 1", "unrelated = 5", "y = x + 1", "y = y * 3")
 
 
 @pytest.fixture(autouse=True)
-def _apart(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
-    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+def _apart(nobody: None) -> None: ...
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -15,7 +14,6 @@ import pytest
 from agent_kernel.agents import Agent, ScriptedModel
 from agent_kernel.agents.agent_undo import external_model
 from agent_kernel.agents.models import Model
-from agent_kernel.cli import main
 from agent_kernel.commands.scope import COMMANDS
 from agent_kernel.session import Repository, Session, bind
 from tests.commands.stores import go_on, make_history
@@ -29,26 +27,6 @@ def store(tmp_path: Path) -> Path:
     make_history(place, *CELLS)
     (tmp_path / "study.ipynb").write_text("{}")
     return place
-
-
-class Ran:
-    def __init__(self, status: int, out: str, err: str) -> None:
-        self.status, self.out, self.err = status, out, err
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Any:
-    def run(*words: object) -> Ran:
-        capsys.readouterr()
-        status = main([str(word) for word in words])
-        told = capsys.readouterr()
-        return Ran(status, told.out, told.err)
-
-    return run
 
 
 def test_log_reads_like_gits(run: Any, store: Path) -> None:

@@ -7,6 +7,16 @@ from pathlib import Path
 
 from agent_kernel.session import Repository, bind
 
+# One variable of each kind, of which some interest a reader more than others.
+ALL_KINDS = """import pandas as pd
+from matplotlib.figure import Figure
+from sklearn.linear_model import Ridge
+words = ["a long list"] * 1000
+figure = Figure()
+rate = 0.25
+model = Ridge(alpha=3.0)
+df = pd.DataFrame({"a": [1, 2]})"""
+
 
 def canary(ran: Path) -> str:
     """Code of a class that, once `Canary.armed`, leaves this file behind wherever anything of it runs."""

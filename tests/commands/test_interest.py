@@ -11,19 +11,10 @@ import pytest
 from agent_kernel.commands.scope import Scope, answer
 from agent_kernel.commands.show import Differences
 from agent_kernel.session import Repository, bind
-from tests.commands.stores import make_history
+from tests.commands.stores import ALL_KINDS, make_history
 
 pytest.importorskip("pandas")
 pytest.importorskip("sklearn")
-
-ALL_KINDS = """import pandas as pd
-from matplotlib.figure import Figure
-from sklearn.linear_model import Ridge
-words = ["a long list"] * 1000
-figure = Figure()
-rate = 0.25
-model = Ridge(alpha=3.0)
-df = pd.DataFrame({"a": [1, 2]})"""
 
 
 def test_the_log_names_tables_models_scalars_and_figures_first(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
@@ -61,12 +61,6 @@ class CopyingBackend(MemoryBackend):
 ROOT = Path(__file__).parents[2]
 Script = Callable[[Any], None]
 Make = Callable[[StateManager], Any]
-
-
-@pytest.fixture
-def repo(tmp_path: Path) -> Iterator[ak.Repository]:
-    with ak.open(tmp_path / "store") as opened:
-        yield opened
 
 
 # -- what each manager is asked to do: the same calls on both sides

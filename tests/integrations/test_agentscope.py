@@ -149,12 +149,6 @@ KINDS = [
 ]
 
 
-@pytest.fixture
-def repo(tmp_path: Path) -> Iterator[ak.Repository]:
-    with ak.open(tmp_path / "store") as opened:
-        yield opened
-
-
 @pytest.fixture(params=["branch", "store"])
 def storage(repo: ak.Repository, request: pytest.FixtureRequest) -> AgentKernelStorage:
     return AgentKernelStorage(repo, plane=request.param)

@@ -12,7 +12,6 @@ methods of the objects that it is handed, so its contract is tested here with ob
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,12 +51,6 @@ class Module:
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
         assert not strict or self.__dict__.keys() <= state_dict.keys()
         self.__dict__.update(state_dict)
-
-
-@pytest.fixture
-def repo(tmp_path: Path) -> Iterator[ak.Repository]:
-    with ak.open(tmp_path / "store") as opened:
-        yield opened
 
 
 def save(session: AgentKernelSession, name: str, user: str = "", **modules: Module) -> None:

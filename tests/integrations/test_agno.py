@@ -15,7 +15,6 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -81,12 +80,6 @@ LEFT_OUT = {
     )
     for name in names
 }
-
-
-@pytest.fixture
-def repo(tmp_path: Path) -> Iterator[ak.Repository]:
-    with ak.open(tmp_path / "store") as opened:
-        yield opened
 
 
 @pytest.fixture(params=["branch", "store"])

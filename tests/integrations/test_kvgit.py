@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,12 +33,6 @@ LEFT_OUT = {
     },
     "tests/test_open.py::TestOpen::test_default_returns_a_worktree_on_main": "it asks for the class Memory itself",
 }
-
-
-@pytest.fixture
-def repo(tmp_path: Path) -> Iterator[ak.Repository]:
-    with ak.open(tmp_path / "store") as opened:
-        yield opened
 
 
 def test_its_tests_pass_on_our_stores() -> None:

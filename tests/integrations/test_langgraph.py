@@ -6,7 +6,7 @@ import asyncio
 import math
 import operator
 import random
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -38,12 +38,6 @@ from agent_kernel.integrations.langgraph import AgentKernelSaver, AgentKernelSto
 from agent_kernel.storage import LmdbStore
 
 THREAD: Any = {"configurable": {"thread_id": "1"}}
-
-
-@pytest.fixture
-def repo(tmp_path: Path) -> Iterator[ak.Repository]:
-    with ak.open(tmp_path / "store") as opened:
-        yield opened
 
 
 # -- its own suites

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -88,12 +88,6 @@ ADVANCED_LEFT_OUT = {
     }.items()
     for name in names
 }
-
-
-@pytest.fixture
-def repo(tmp_path: Path) -> Iterator[ak.Repository]:
-    with ak.open(tmp_path / "store") as opened:
-        yield opened
 
 
 def text(item: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,12 +10,6 @@ import pytest
 import agent_kernel as ak
 from agent_kernel.integrations import open_on
 from tests.integrations.foreign import needs
-
-
-@pytest.fixture
-def repo(tmp_path: Path) -> Iterator[ak.Repository]:
-    with ak.open(tmp_path / "store") as opened:
-        yield opened
 
 
 def test_a_branch_that_is_there_or_about_to_be_is_taken(repo: ak.Repository, tmp_path: Path) -> None:

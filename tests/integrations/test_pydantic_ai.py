@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +30,6 @@ from pydantic_ai_harness.step_persistence import (
 
 from agent_kernel.integrations.pydantic_ai import AgentKernelStepStore
 from agent_kernel.records.collection import Records
-
-
-@pytest.fixture
-def repo(tmp_path: Path) -> Iterator[ak.Repository]:
-    with ak.open(tmp_path / "store") as opened:
-        yield opened
 
 
 def turn(number: int) -> list[ModelMessage]:

@@ -11,11 +11,8 @@ from tests.panels.fronts import Front
 
 
 @pytest.fixture(autouse=True)
-def _apart(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    data = tmp_path_factory.mktemp("data")
-    monkeypatch.setenv("XDG_DATA_HOME", str(data))
+def _apart(nobody: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_KERNEL_AUTHOR", "ada")
-    return data
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -11,12 +10,8 @@ from tests.queries.histories import Notebook, notebook
 
 
 @pytest.fixture(autouse=True)
-def _apart(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    data = tmp_path_factory.mktemp("data")
-    monkeypatch.setenv("XDG_DATA_HOME", str(data))
-    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+def _apart(nobody: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AGENT_KERNEL_AUTHOR", "ada")
-    return data
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 
 from agent_kernel.errors import RefNotFoundError, RequestError
 from agent_kernel.session import Repository, bind
+from tests.commands.stores import ALL_KINDS
 from tests.queries.histories import Notebook
 
 
@@ -42,16 +43,6 @@ def test_four_chips_are_shown_and_the_others_counted(nb: Notebook) -> None:
     assert [name for _, name, _ in row["chips"]] == ["v6", "v5", "v4", "v3"]
     assert row["more"] == 3
     assert row["counts"] == {"+": 7}
-
-
-ALL_KINDS = """import pandas as pd
-from matplotlib.figure import Figure
-from sklearn.linear_model import Ridge
-words = ["a long list"] * 1000
-figure = Figure()
-rate = 0.25
-model = Ridge(alpha=3.0)
-df = pd.DataFrame({"a": [1, 2]})"""
 
 
 def test_the_most_interesting_changes_come_first(nb: Notebook) -> None:

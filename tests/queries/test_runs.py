@@ -82,7 +82,8 @@ def test_a_run_that_came_first_changed_all_that_there_is(nb: Notebook) -> None:
     assert nb.ask("code", id=found["tip"], against="") == nb.ask("code", id=found["tip"])
 
 
-def test_what_others_changed_between_the_steps_of_a_run_is_not_the_runs(nb: Notebook) -> None:
+def _ran_around_a_cell(nb: Notebook) -> ak.Run[object]:
+    """A run that set `a` before a cell of the person, and `b` after it."""
     agent = ak.Agent(
         "analyst", model=ak.ScriptedModel(["a = 1", "task.clarify('Go on?')", "b = 1", "task.success()"], name="two")
     )
@@ -92,6 +93,11 @@ def test_what_others_changed_between_the_steps_of_a_run_is_not_the_runs(nb: Note
     nb.run("mine = 1")
     for _ in run.resume("yes"):
         pass
+    return run
+
+
+def test_what_others_changed_between_the_steps_of_a_run_is_not_the_runs(nb: Notebook) -> None:
+    run = _ran_around_a_cell(nb)
     assert nb.ask("run", id=run.id)["changed"] == ["a", "b"]
 
 
@@ -176,15 +182,7 @@ def test_commits_that_somebody_makes_meanwhile_do_not_part_a_run(nb: Notebook) -
 
 
 def test_a_run_that_was_resumed_after_others_commits_says_in_each_of_its_rows_that_it_is_one(nb: Notebook) -> None:
-    agent = ak.Agent(
-        "analyst", model=ak.ScriptedModel(["a = 1", "task.clarify('Go on?')", "b = 1", "task.success()"], name="two")
-    )
-    run: ak.Run[object] = start_run(agent, "Count", open_context(nb.session), can_ask=True)
-    for _ in run:
-        pass
-    nb.run("mine = 1")
-    for _ in run.resume("yes"):
-        pass
+    run = _ran_around_a_cell(nb)
     newer, mine, older = nb.rows()[:3]
     assert mine["kind"] == "commit"
     assert [row["run"]["id"] for row in (newer, older)] == [run.id, run.id]

@@ -20,12 +20,6 @@ class Item(ak.Record):
     number: int = 0
 
 
-@pytest.fixture
-def repo(tmp_path: Path) -> Iterator[ak.Repository]:
-    with ak.open(tmp_path / "store") as repo:
-        yield repo
-
-
 @pytest.fixture(params=["branch", "store", "session"])
 def items(request: pytest.FixtureRequest, repo: ak.Repository) -> Iterator[Records[Item]]:
     if request.param == "session":

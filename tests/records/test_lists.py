@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +39,6 @@ def test_a_list_is_deleted_with_its_name_and_comes_back_with_an_undo() -> None:
         state.commit("deleted")
         state.undo()
         assert len(talk) == 40
-
-
-@pytest.fixture
-def repo(tmp_path: Path) -> Iterator[ak.Repository]:
-    with ak.open(tmp_path / "store") as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from functools import cached_property
@@ -38,12 +38,6 @@ class Job(ak.Record):
 class Plain(BaseModel):
     name: str
     size: int = 0
-
-
-@pytest.fixture
-def repo(tmp_path: Path) -> Iterator[ak.Repository]:
-    with ak.open(tmp_path / "store") as opened:
-        yield opened
 
 
 BOTH = pytest.mark.parametrize("model", [Note, Job])

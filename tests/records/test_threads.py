@@ -44,12 +44,6 @@ def often_switched() -> Generator[None]:
     sys.setswitchinterval(before)
 
 
-@pytest.fixture
-def repo(tmp_path: Path) -> Iterator[ak.Repository]:
-    with ak.open(tmp_path / "store") as opened:
-        yield opened
-
-
 @contextmanager
 def at_the_same_time(act: Callable[[], object]) -> Generator[list[BaseException]]:
     """Do something again and again on another thread; what it raised ends it."""

@@ -20,7 +20,7 @@ from agent_kernel.agents.preview import Preview, preview
 from agent_kernel.repository import hex_of
 from agent_kernel.session import Versioned
 from tests.agents.preview.seen import told
-from tests.agents.races import children, opened
+from tests.agents.races import children, is_alive, opened
 
 pytestmark = [
     pytest.mark.sampled,
@@ -119,16 +119,9 @@ def test_what_it_leaves_running_is_ended(state: Versioned, tmp_path: Path) -> No
     code = f"import subprocess\nopen({str(note)!r}, 'w').write(str(subprocess.Popen(['sleep', '600']).pid))"
     preview(code, state).reject()
     end = time.monotonic() + 10
-    while time.monotonic() < end and _is_alive(int(note.read_text())):
+    while time.monotonic() < end and is_alive(int(note.read_text())):
         time.sleep(0.01)
-    assert not _is_alive(int(note.read_text()))
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
+    assert not is_alive(int(note.read_text()))
 
 
 def test_an_error_is_what_it_came_to(state: Versioned) -> None:

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tests.agents.races import scripted
 
 GOOD = scripted("best = min(rows)\ntask.success(best)", name="good")
 BETTER = scripted("rows.sort()", "best = rows[0]\ntask.success(best)", name="better")
 BAD = scripted("half = len(rows) // 2", "task.fail('no idea')", name="bad")
+
+
+def raising(error: BaseException) -> Callable[[object], float]:
+    """A judge that raises this."""
+
+    def judge(_: object) -> float:
+        raise error
+
+    return judge

@@ -15,15 +15,8 @@ from agent_kernel.agents.races import race
 from agent_kernel.agents.workers import Candidate
 from agent_kernel.errors import RaceError
 from agent_kernel.session import Versioned
-from tests.agents.racing.racers import BETTER, GOOD
+from tests.agents.racing.racers import BETTER, GOOD, raising
 from tests.agents.test_interrupts import interrupt, soon
-
-
-def _raises(error: BaseException) -> Callable[[Candidate], float]:
-    def judge(_: Candidate) -> float:
-        raise error
-
-    return judge
 
 
 def _thrown(_: Candidate) -> float:
@@ -42,12 +35,12 @@ class _Number:
 
 
 RAISING = [
-    _raises(KeyboardInterrupt("mine")),
-    _raises(SystemExit(3)),
-    _raises(asyncio.CancelledError()),
-    _raises(GeneratorExit()),
-    _raises(BaseException("base")),
-    _raises(BaseExceptionGroup("many", [KeyboardInterrupt()])),
+    raising(KeyboardInterrupt("mine")),
+    raising(SystemExit(3)),
+    raising(asyncio.CancelledError()),
+    raising(GeneratorExit()),
+    raising(BaseException("base")),
+    raising(BaseExceptionGroup("many", [KeyboardInterrupt()])),
     _thrown,
     lambda _: _Number(),
 ]
@@ -66,7 +59,7 @@ def test_what_a_judge_raises_is_its_own_error_in_one_line(
 
 
 @pytest.mark.parametrize("raised", ["KeyboardInterrupt", "SystemExit", "asyncio.CancelledError", "BaseException"])
-def test_so_is_what_an_expression_raises(state: Versioned, pool: Executor, raised: str) -> None:
+def test_so_is_what_an_expressionraising(state: Versioned, pool: Executor, raised: str) -> None:
     judge = f"(_ for _ in ()).throw(__import__('asyncio') and {raised.replace('asyncio', '__import__(chr(97)+chr(115)+chr(121)+chr(110)+chr(99)+chr(105)+chr(111))')})"
     tries = race("lowest", models=[GOOD], n=1, state=state, executor=pool, judge=judge).wait()
     assert tries.candidate(1).reason.startswith(f"it could not be judged: {raised.rpartition('.')[2]}")

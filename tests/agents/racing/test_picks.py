@@ -19,7 +19,7 @@ from agent_kernel.agents.races import Race, race
 from agent_kernel.errors import RaceError, RunNotFoundError
 from agent_kernel.session import Versioned
 from tests.agents.races import by_task, scripted
-from tests.agents.racing.racers import BAD, BETTER, GOOD
+from tests.agents.racing.racers import BAD, BETTER, GOOD, raising
 
 
 def test_a_pick_moves_the_branch_forward_where_nothing_happened_since(state: Versioned, pool: Executor) -> None:
@@ -252,15 +252,8 @@ class _Unsayable(Exception):
         raise ValueError
 
 
-def _raising(error: BaseException) -> Callable[[object], float]:
-    def judge(_: object) -> float:
-        raise error
-
-    return judge
-
-
 @pytest.mark.parametrize(
-    "judge", [_raising(_Unsayable()), _raising(SystemExit(3)), _raising(ValueError("y" * 10**6)), lambda _: "x" * 10**6]
+    "judge", [raising(_Unsayable()), raising(SystemExit(3)), raising(ValueError("y" * 10**6)), lambda _: "x" * 10**6]
 )
 def test_a_judge_that_misbehaves_ends_no_race_and_fills_no_store(
     state: Versioned, pool: Executor, judge: Callable[[object], float]
