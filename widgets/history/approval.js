@@ -103,15 +103,9 @@ export class ApprovalCard {
 
   /** @param {RunDetails} run @param {CardLook} look @param {HTMLElement} code @returns {Child} */
   #foot(run, look, code) {
+    const said = footWithoutButtons(look, `%agent approve --run ${run.short}`);
+    if (said) return said;
     const foot = el("div", { class: "ak-foot" });
-    if (look.isGoing || look.waits) {
-      append(foot, [el("span", { class: "ak-spin", "aria-hidden": "true" }), el("span", { class: "ak-count", role: "status" }, look.waits || "The run goes on")]);
-      return foot;
-    }
-    if (!look.canAct) {
-      append(foot, [el("span", { class: "ak-count" }, "In its notebook: ", el("code", {}, `%agent approve --run ${run.short}`))]);
-      return foot;
-    }
     if (this.mode === "edit") {
       const run_ = () => this.decide({ decision: "edit", code: /** @type {HTMLTextAreaElement} */ (code.querySelector("textarea")).value });
       append(foot, [textButton("Run edited", run_, "ak-main"), textButton("Cancel", () => ((this.draft = ""), this.#turn("")))]);
@@ -159,6 +153,13 @@ export class ApprovalCard {
 export function ago(ms, now) {
   const said = when(ms, now);
   return said.endsWith("min") ? `${said} ago` : said === "now" ? said : `at ${said}`;
+}
+
+/** What stands in place of the buttons where nobody can decide now; null where somebody can. @param {{ isGoing: boolean, waits: string, canAct: boolean }} look @param {string} typed what to type instead */
+export function footWithoutButtons(look, typed) {
+  if (look.isGoing || look.waits)
+    return el("div", { class: "ak-foot" }, el("span", { class: "ak-spin", "aria-hidden": "true" }), el("span", { class: "ak-count", role: "status" }, look.waits || "The run goes on"));
+  return look.canAct ? null : el("div", { class: "ak-foot" }, el("span", { class: "ak-count" }, "In its notebook: ", el("code", {}, typed)));
 }
 
 /** The dashed square of what waits. */

@@ -4,9 +4,9 @@
  * The card takes no focus by itself. What is typed stays in the field until the answer was taken, also where it was refused.
  */
 
-import { append, el, fill, freshId } from "../shared/dom.js";
+import { el, fill, freshId } from "../shared/dom.js";
 import { icon } from "../shared/icons.js";
-import { NOW, ago, waitingMark } from "./approval.js";
+import { NOW, ago, footWithoutButtons, waitingMark } from "./approval.js";
 
 /** @import { Child } from "../shared/dom.js" */
 /** @import { RunDetails, RunQuestion } from "./protocol.js" */
@@ -59,16 +59,7 @@ export class QuestionCard {
 
   /** @param {RunDetails} run @param {QuestionLook} look @param {string} asked the id of the question's text @returns {Child} */
   #foot(run, look, asked) {
-    const foot = el("div", { class: "ak-foot" });
-    if (look.isGoing || look.waits) {
-      append(foot, [el("span", { class: "ak-spin", "aria-hidden": "true" }), el("span", { class: "ak-count", role: "status" }, look.waits || "The run goes on")]);
-      return foot;
-    }
-    if (!look.canAct) {
-      append(foot, [el("span", { class: "ak-count" }, "In its notebook: ", el("code", {}, `%agent resume --run ${run.short} ANSWER`))]);
-      return foot;
-    }
-    return this.#form(run, asked);
+    return footWithoutButtons(look, `%agent resume --run ${run.short} ANSWER`) ?? this.#form(run, asked);
   }
 
   /** @param {RunDetails} run @param {string} asked */

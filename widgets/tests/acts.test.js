@@ -7,6 +7,17 @@ import { mounted, soon, withoutPage } from "./page.js";
 
 const page = { skip: withoutPage };
 
+/** Merge a branch from the list of branches, and look at what both sides changed. @param {import("./page.js").Panel} panel */
+async function askConflicts(panel) {
+  await panel.press("g");
+  await soon(20);
+  await panel.click(panel.button("Merge into main…"));
+  await panel.click(panel.button("log-price"));
+  await soon(20);
+  await panel.click(panel.button("Choose…"));
+  await soon(20);
+}
+
 /** @param {import("./page.js").Mounted} panel @param {string} text of a row */
 async function askCheckout(panel, text) {
   const button = panel.row(text).querySelector("[data-do=checkout]");
@@ -427,13 +438,7 @@ test("a menu is walked with arrows, and a letter does its item", page, async () 
 
 test("a merge with conflicts shows both values, and waits until every name is decided", page, async () => {
   const panel = await mounted();
-  await panel.press("g");
-  await soon(20);
-  await panel.click(panel.button("Merge into main…"));
-  await panel.click(panel.button("log-price"));
-  await soon(20);
-  await panel.click(panel.button("Choose…"));
-  await soon(20);
+  await askConflicts(panel);
   const view = panel.$(".ak-conflicts");
   assert.match(
     view.textContent ?? "",
@@ -512,13 +517,7 @@ test("figures to choose from are seen", page, async () => {
     if (name === "y") throw new Error("damaged");
     return /** @type {any} */ ({ name, how: "~", note: "", lines: [], face: { kind: "pictures", before: png("b3Vycw=="), after: png("dGhlaXJz") } });
   };
-  await panel.press("g");
-  await soon(20);
-  await panel.click(panel.button("Merge into main…"));
-  await panel.click(panel.button("log-price"));
-  await soon(20);
-  await panel.click(panel.button("Choose…"));
-  await soon(20);
+  await askConflicts(panel);
   const pictures = panel.all(".ak-choice img").map((image) => [image.getAttribute("alt"), image.getAttribute("src")]);
   assert.deepEqual(pictures, [["model, ours", png("b3Vycw==")], ["model, theirs", png("dGhlaXJz")]]);
 });
@@ -532,13 +531,7 @@ test("names that share objects are picked together, and say so", page, async () 
     const [model, y] = found.conflicts;
     return { ...found, conflicts: [{ ...model, together: ["y"] }, { ...y, together: ["model"] }] };
   };
-  await panel.press("g");
-  await soon(20);
-  await panel.click(panel.button("Merge into main…"));
-  await panel.click(panel.button("log-price"));
-  await soon(20);
-  await panel.click(panel.button("Choose…"));
-  await soon(20);
+  await askConflicts(panel);
   assert.match(panel.$(".ak-conflicts").textContent ?? "", /modelwith y: they share objects/);
   const inputs = /** @type {HTMLInputElement[]} */ (panel.all(".ak-choice input"));
   inputs[1]?.dispatchEvent(new Event("change"));
