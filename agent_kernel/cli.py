@@ -40,6 +40,7 @@ from agent_kernel.commands.scope import (
     command_named,
     error_json,
     expand_help,
+    package_version,
     parser_of,
     run,
     wants_json,
@@ -147,7 +148,7 @@ def _dispatch(words: Sequence[str]) -> int:
     if not words or words[0] in ("-h", "--help", "help"):
         return _print(_overview(), as_json=False)
     if words[0] == "--version":
-        return _print(Lines((f"{_COMMAND} {_version()}",)), as_json=False)
+        return _print(Lines((f"{_COMMAND} {package_version()}",)), as_json=False)
     try:
         if words[0] == "install":
             return _print(install(words[1:]), as_json=False)
@@ -177,11 +178,6 @@ def _dispatch(words: Sequence[str]) -> int:
     except Helped as told:
         return _print(Lines((str(told),)), as_json=False)
     return _run(command, options)
-
-
-def _version() -> str:
-    # The package itself names every interface, so an interface that imports it would reach the others.
-    return str(vars(sys.modules["agent_kernel"])["__version__"])
 
 
 def _overview() -> Overview:

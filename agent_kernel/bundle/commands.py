@@ -56,13 +56,8 @@ def export_arguments(parser: Parser) -> None:
     parser.takes("file", "place", help="the file to write, STUDY.agentnb (or STUDY.html)", optional=False)
     parser.takes_all("ref", "ref", help="branches and tags (default: this branch, and the tags on the way to it)")
     parser.flag("--all", help="all branches and tags")
-    parser.several("--exclude", metavar="NAME", help="leave these variables out of the whole history", kind="name")
-    parser.several(
-        "--keep",
-        metavar="NAME",
-        help="take these variables or records (Note:a) along although they look like secrets",
-        kind="name",
-    )
+    parser.several("--exclude", help="leave these variables out of the whole history")
+    parser.several("--keep", help="take these variables or records (Note:a) along although they look like secrets")
     parser.flag("--keep-secrets", help="take along all that looks like a secret")
     parser.flag("--html", help="write one HTML page for people who only look: code, outputs, variables, history")
     one = parser.one_of()

@@ -510,8 +510,8 @@ def merge_arguments(parser: Parser) -> None:
         help="the branch, tag or commit to merge into where you are, or - for the branch before",
         optional=False,
     )
-    parser.several("--ours", metavar="NAME", help="keep what you have of these variables", kind="name")
-    parser.several("--theirs", metavar="NAME", help="take these variables from REV", kind="name")
+    parser.several("--ours", help="keep what you have of these variables")
+    parser.several("--theirs", help="take these variables from REV")
     parser.value("-m", "--message", metavar="TEXT", help="message of the merge commit", default="")
     partial_argument(parser)
     parser.explains(

@@ -54,6 +54,7 @@ __all__ = [
     "days",
     "error_json",
     "expand_help",
+    "package_version",
     "parser_of",
     "run",
     "wants_json",
@@ -341,11 +342,11 @@ class Parser(argparse.ArgumentParser):
         self.options |= dict.fromkeys(names, kind)
         (group or self).add_argument(*names, metavar=metavar, help=help, type=convert, default=default)
 
-    def several(self, *names: str, metavar: str, help: str, kind: Kind) -> None:
-        """Take an option with one or more values, which may be given again."""
-        self.options |= dict.fromkeys(names, kind)
-        self._greedy += names
-        self.add_argument(*names, metavar=metavar, help=help, nargs="+", action="extend", default=[])
+    def several(self, name: str, help: str) -> None:
+        """Take an option with one or more names, which may be given again."""
+        self.options[name] = "name"
+        self._greedy += (name,)
+        self.add_argument(name, metavar="NAME", help=help, nargs="+", action="extend", default=[])
 
     def names(self, help: str) -> None:
         """Take variable names after `--`."""
@@ -579,7 +580,7 @@ def answer(words: Sequence[str], scope: Scope) -> tuple[Result, bool]:
     if not words or words[0] in ("--help", "-h", "help"):
         return Overview(scope.command), False
     if words[0] == "--version":
-        return Lines((f"agent-kernel {_version()}",)), False
+        return Lines((f"agent-kernel {package_version()}",)), False
     if list(words) == ["--json"]:
         return Overview(scope.command), True
     command = command_named(words[0])
@@ -648,8 +649,9 @@ def conflicts_json(error: MergeConflictError) -> list[dict[str, Json]]:
     ]
 
 
-def _version() -> str:
-    # The package itself names every interface, so a verb that imports it would reach the interfaces.
+def package_version() -> str:
+    """The release of this package."""
+    # The package itself names every interface, so what imports it would reach all of them.
     return str(vars(sys.modules["agent_kernel"])["__version__"])
 
 

@@ -27,7 +27,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from agent_kernel.agents.approval import MODES
-from agent_kernel.commands.scope import Helped, Parser, UsageProblem
+from agent_kernel.commands.scope import Helped, Parser, UsageProblem, package_version
 from agent_kernel.errors import AgentKernelError, MissingExtraError
 from agent_kernel.mcp.tools import TOOLS, ToolAnswer, Tools, about
 from agent_kernel.repository.refs import check_ref_name
@@ -328,7 +328,7 @@ def _serve(options: Namespace) -> None:
         async def call(tool: str, arguments: dict[str, object], client: str) -> ToolAnswer:
             return await main_thread.do(lambda: use_tool(tool, arguments, client))
 
-        server = server_of(call, _version())
+        server = server_of(call, package_version())
         if options.http is None:
             main_thread.serve(lambda: over_stdio(server))
         else:
@@ -347,8 +347,3 @@ def _namespace(options: Namespace) -> AbstractContextManager[Served]:
 
         begin = partial(open_store, options.store, branch=options.branch)
     return begin(agent=options.agent or _AGENT, approve=options.approve, step_s=options.step_s)
-
-
-def _version() -> str:
-    # The package itself names every interface, so an interface that imports it would reach the others.
-    return str(vars(sys.modules["agent_kernel"])["__version__"])

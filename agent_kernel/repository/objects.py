@@ -629,15 +629,9 @@ class Objects:
             except StoreError as error:  # raised below: the store need not expect errors inside its transaction
                 failures.append(error)
 
-        view_many = getattr(self._store, "view_many", None)
         wanted = list(keys)
         for start in range(0, len(wanted), _BATCH):
-            batch = wanted[start : start + _BATCH]
-            if view_many is not None:
-                view_many(batch, visit)
-            else:
-                for key, stored in self._store.get_many(batch).items():
-                    visit(key, memoryview(stored))
+            view_stored(self._store, wanted[start : start + _BATCH], visit)
             if failures:
                 raise failures[0]
             expanded = _expand(compressed, keys, strictly)
@@ -656,6 +650,16 @@ class Objects:
 def _content_of_base(kind: bytes, id: ObjectId, payload: bytes) -> bytes:
     """What a difference is taken from. A commit says the id of its parent: it is there too, and need not be stored twice."""
     return payload + id if kind == Kind.COMMIT else payload
+
+
+def view_stored(store: Store, keys: Sequence[bytes], visit: Callable[[bytes, memoryview], object]) -> None:
+    """Call `visit` with what is stored under each of these keys, without a copy where the store can."""
+    view_many = getattr(store, "view_many", None)
+    if view_many is not None:
+        view_many(keys, visit)
+    else:
+        for key, stored in store.get_many(keys).items():
+            visit(key, memoryview(stored))
 
 
 def _take(near: tuple[ObjectId, AtHand, list[memoryview]]) -> bool:

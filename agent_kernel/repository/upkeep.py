@@ -41,6 +41,7 @@ from agent_kernel.repository.objects import (
     make_damaged_error,
     unwrap,
     version_of,
+    view_stored,
     wrap,
 )
 from agent_kernel.repository.refs import (
@@ -354,15 +355,9 @@ class Sweeper:
 
 
 def _view(store: Store, keys: Iterable[bytes], visit: Callable[[bytes, memoryview], object]) -> None:
-    view_many = getattr(store, "view_many", None)
     wanted = list(keys)
     for start in range(0, len(wanted), _BATCH):
-        batch = wanted[start : start + _BATCH]
-        if view_many is not None:
-            view_many(batch, visit)
-        else:
-            for key, stored in store.get_many(batch).items():
-                visit(key, memoryview(stored))
+        view_stored(store, wanted[start : start + _BATCH], visit)
 
 
 def measure_stored(store: Store, keys: Iterable[bytes]) -> dict[bytes, int]:
