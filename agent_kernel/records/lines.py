@@ -116,6 +116,14 @@ _DELETED_NS: Final = 3_600 * 10**9
 _FEW: Final = 8
 
 
+def _attempts() -> Iterator[None]:
+    """To change what others change too: a second one at once, and each later one after a pause of some length."""
+    for attempt in range(_ATTEMPTS):
+        if attempt > 1:
+            time.sleep(_CHANCE.random() * _PATIENCE_S)
+        yield
+
+
 class Edit:
     """One attempt to change rows. It sees its own changes."""
 
@@ -291,9 +299,7 @@ class Line(ABC):
             may_lie_beside: whether they may be stored beside the commits of a branch, until its next commit takes them in. All
                 readers see them at once.
         """
-        for attempt in range(_ATTEMPTS):
-            if attempt > 1:
-                time.sleep(_CHANCE.random() * _PATIENCE_S)
+        for _ in _attempts():
             with self._in_turn():
                 edit = Edit(self.read)
                 edit.may_lie_beside = may_lie_beside
@@ -612,7 +618,7 @@ class StoreLine(Line):
 
     def _change(self, build: Callable[[Edit], T], message: str, done: Callable[[], None]) -> T:
         store = self.repo.store
-        for attempt in range(_ATTEMPTS):
+        for _ in _attempts():
             edit = Edit(self._stored)
             result = build(edit)
             if not edit.new:
@@ -625,8 +631,6 @@ class StoreLine(Line):
             if store.swap(expected, new):
                 done()
                 return result
-            if attempt:
-                time.sleep(_CHANCE.random() * _PATIENCE_S)
         raise StoreUnavailableError(store.url, f"others kept changing it during {_ATTEMPTS:,} attempts")
 
     def _moves(self, key: str, before: bytes | None, row: Row | None, now_ns: int) -> dict[bytes, bytes | None]:
@@ -922,7 +926,7 @@ class BranchLine(PastLine):
     def _change(
         self, build: Callable[[Edit], T], message: str, done: Callable[[], None], *, settles: bool = False
     ) -> T:
-        for attempt in range(_ATTEMPTS):
+        for _ in _attempts():
             state = self._state()
             tip = state.tip
             before = None if tip is None else self.repo.commit_at(tip)
@@ -936,8 +940,6 @@ class BranchLine(PastLine):
                     done()
                     return result
             except BranchMovedError:
-                if attempt:
-                    time.sleep(_CHANCE.random() * _PATIENCE_S)
                 continue
             writer = self.repo.writer()
             rows = {**state.beside.rows, **edit.new}
@@ -960,8 +962,6 @@ class BranchLine(PastLine):
                 also = functools.partial(self._beside.take_in, state)
                 self.repo.publish(writer, commit, head=Head(self.branch, tip), session=None, message=message, also=also)
             except BranchMovedError:
-                if attempt:
-                    time.sleep(_CHANCE.random() * _PATIENCE_S)
                 continue
             done()
             return result
