@@ -163,6 +163,11 @@ def list_names(names: Sequence[str], most: int = 8) -> str:
     return clean(", ".join(names[:most])) + more
 
 
+def join_words(words: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return f"{', '.join(words[:-1])} and {words[-1]}" if words[1:] else "".join(words)
+
+
 def count_text(count: int) -> str:
     """Digits in groups of three; a negative count stands for one that could not be read."""
     return f"{count:,}" if count >= 0 else "?"

@@ -30,6 +30,7 @@ from agent_kernel.session.history import title
 from agent_kernel.session.session import Session
 from agent_kernel.session.snapshot import close_names
 from agent_kernel.session.versioned import Versioned, report_for_programs, text_for_programs
+from agent_kernel.text import count_noun
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:
@@ -503,7 +504,7 @@ def _describe_restart(session: Session, report: Report | None) -> str:
     missing = _by_name(report_for_programs(report).unsaved)
     back = sorted(name for name in session.workspace.bindings.names(session.namespace) if name not in missing)
     where = f"branch {session.branch}" if session.branch else "a past state"
-    came = f"{_count(back)} came back: {_list_names(back)}" if back else "no variable came back"
+    came = f"{count_noun(len(back), 'variable')} came back: {_list_names(back)}" if back else "no variable came back"
     lines.append(f"This is a new process. Of {where} at {short(session.head)}, {came}.")
     what = "run" if commit.cell is not None else "commit"
     lines.append(
@@ -535,10 +536,6 @@ def _describe_missing(unsaved: list[Unsaved]) -> list[str]:
 def _list_names(names: list[str]) -> str:
     listed = ", ".join(name[:80] for name in names[:_MOST_NAMES])
     return f"{listed} and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else listed
-
-
-def _count(names: list[str]) -> str:
-    return "1 variable" if len(names) == 1 else f"{len(names):,} variables"
 
 
 def _age(commit: Commit) -> str:

@@ -28,6 +28,7 @@ from agent_kernel.quiet import noted_interrupts
 from agent_kernel.repository import ObjectId, hex_of
 from agent_kernel.repository.commits import ALGORITHM
 from agent_kernel.session.history import describe_error
+from agent_kernel.text import count_noun, join_words
 
 if TYPE_CHECKING:
     from agent_kernel.agents.event_log import EventStore, State
@@ -174,7 +175,7 @@ def describe_tie(candidates: Sequence[Candidate], best: Candidate | None) -> str
         return ""
     is_cheaper = len({one.usage.cost or 0.0 for one in equal}) > 1
     numbers = [str(one.number) for one in equal]
-    return f"candidates {_join_names(numbers)} have the same score: {best.number} was the {'cheapest' if is_cheaper else 'quickest'}"
+    return f"candidates {join_words(numbers)} have the same score: {best.number} was the {'cheapest' if is_cheaper else 'quickest'}"
 
 
 _MOST_NAMES: Final = 8
@@ -293,7 +294,7 @@ def describe_discard(race: RaceView, repo: Repository) -> str:
     branches = repo.branches()
     remaining = [one for one in race.candidates if one.branch in branches]
     many = sum(_own_commits(repo, one.start, branches[one.branch]) for one in remaining if one.number != race.picked)
-    commits = f" with {_count(many, 'commit')} that {'is' if many == 1 else 'are'} nowhere else" if many else ""
+    commits = f" with {count_noun(many, 'commit')} that {'is' if many == 1 else 'are'} nowhere else" if many else ""
     branch = "branch" if len(remaining) == 1 else "branches"
     return f"Deletes {len(remaining)} {branch}{commits}. Undo does not bring that back." if remaining else ""
 
@@ -319,7 +320,7 @@ def _rows(race: RaceView) -> list[tuple[str, Callable[[Candidate], _Cell]]]:
     rows: list[tuple[str, Callable[[Candidate], _Cell]]] = [
         ("Returned", _describe_result),
         ("Variables", _variables),
-        ("Code", lambda one: _one(f"{_count(one.steps, 'step')}, {_count(one.lines, 'line')}")),
+        ("Code", lambda one: _one(f"{count_noun(one.steps, 'step')}, {count_noun(one.lines, 'line')}")),
         ("Outside", _list_side_effects),
         ("Tokens", lambda one: _one(f"{one.usage.tokens:,}")),
         ("Cost", lambda one: _one(_dollars(one.usage.cost), strong=one.is_done and one.usage.cost == least_cost)),
@@ -405,7 +406,7 @@ def _whole_reasons(race: RaceView, most: int = _MOST_REASON) -> list[str]:
     for one in race.candidates:
         if len(reason := _shorten(one.reason, _WHOLE_REASON)) > most:
             numbers.setdefault(reason, []).append(str(one.number))
-    return [f"candidate{'s' * (len(of) > 1)} {_join_names(of)}: {reason}" for reason, of in numbers.items()]
+    return [f"candidate{'s' * (len(of) > 1)} {join_words(of)}: {reason}" for reason, of in numbers.items()]
 
 
 def _footer(race: RaceView) -> list[str]:
@@ -495,10 +496,6 @@ def _size(size: int) -> str:
     return f"{size / 1e12:.1f} TB"
 
 
-def _count(many: int, what: str) -> str:
-    return f"{many:,} {what}{'s' * (many != 1)}"
-
-
 # -- A race as its store tells it: in another process than it was held in, after a restart, where no kernel is at all
 
 _DIED = "its process ended before it did"
@@ -576,11 +573,7 @@ def describe_unsaved(names: Sequence[str]) -> list[str]:
     if not names:
         return []
     which = "it" if len(names) == 1 else "these"
-    return [f"The candidates do not have {_join_names(names)}, because {which} cannot be saved."]
-
-
-def _join_names(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}" if names[1:] else "".join(names)
+    return [f"The candidates do not have {join_words(names)}, because {which} cannot be saved."]
 
 
 def candidates_of(repo: Repository, event_store: EventStore, events: Sequence[Event]) -> list[Candidate]:

@@ -37,6 +37,7 @@ from agent_kernel.text import (
     cut,
     duration,
     exact_time,
+    join_words,
     list_names,
     money,
     pad,
@@ -574,7 +575,7 @@ def _name_holder(name: str, kind: str) -> str:
 
 def _and(words: list[str]) -> str:
     """`a, b and c`; of many the first few."""
-    return _some(words) if len(words) > _NAMES else " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    return _some(words) if len(words) > _NAMES else join_words(words)
 
 
 def _some(words: list[str]) -> str:

@@ -33,7 +33,7 @@ from agent_kernel.queries.reader import failure, in_words
 from agent_kernel.queries.wording import commit_text, shorten_line
 from agent_kernel.repository import ObjectId, hex_of, short
 from agent_kernel.session.history import session_of
-from agent_kernel.text import clean, list_names, plural
+from agent_kernel.text import clean, join_words, list_names, plural
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import ApprovalRequested, Event
@@ -944,7 +944,7 @@ def _list_names(names: Sequence[str], most: int = 5) -> str:
     texts = [clean(name) for name in names[:most]]
     if len(names) > most:
         return f"{', '.join(texts)} and {len(names) - most} more"
-    return " and ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
+    return join_words(texts)
 
 
 def _args(act: Act, shape: type[A]) -> A:
