@@ -492,7 +492,7 @@ class Agent:
         Raises:
             TypeError: the function has a body, says nothing, or is annotated with what is not known.
         """
-        names = caller_names(2)
+        names = caller_names()
         if not isinstance(function_or_text, str):
             return self._task(function_or_text, "", options, names)
 

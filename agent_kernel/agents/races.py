@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from agent_kernel.session.committing import Report
     from agent_kernel.session.snapshot import Repository
 
-__all__ = ["AnyExecutor", "CandidatePool", "Entry", "Judge", "Race", "Terms", "list_entries", "race", "submit"]
+__all__ = ["AnyExecutor", "CandidatePool", "Entry", "Judge", "Race", "Terms", "list_entries", "race"]
 
 
 # -- the candidates of a race on their way: branched off, handed to workers, and looked after until all of them have ended
@@ -89,7 +89,6 @@ __all__ = ["AnyExecutor", "CandidatePool", "Entry", "Judge", "Race", "Terms", "l
 # way that it was cancelled, and let it go on. So what became of a worker is looked up in the store.
 
 T = TypeVar("T")
-J = TypeVar("J")
 
 
 class AnyFuture(Protocol):
@@ -126,12 +125,6 @@ class _Followed(Future[T]):
                 self.set_exception(error)
             else:
                 self.set_result(found)  # type: ignore[arg-type]  # what the function returned
-
-
-def submit(executor: AnyExecutor, function: Callable[[J], T], job: J) -> Future[T]:
-    """Have an executor do a job."""
-    future = executor.submit(function, job)
-    return cast("Future[T]", future) if isinstance(future, Future) else _Followed(future)
 
 
 # -- who takes part in a race: each task with each agent and each model, packed so that a worker anywhere can begin
@@ -288,7 +281,8 @@ class CandidatePool:
 
     def _submit(self, executor: AnyExecutor, job: Job) -> Future[Candidate]:
         try:
-            return submit(executor, run_job, job)
+            future = executor.submit(run_job, job)
+            return cast("Future[Candidate]", future) if isinstance(future, Future) else _Followed(future)
         except BaseException:  # it takes no work, so there is no race
             self.cancel("its executor took no work")
             self.close()

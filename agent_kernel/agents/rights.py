@@ -495,19 +495,18 @@ class OnlyByPerson(Generic[P, R]):
         WithinStepError: code of a step, or what one left behind, reads or calls it.
     """
 
-    def __init__(self, what: str, method: Callable[P, R]) -> None:
-        self._what = what
+    def __init__(self, method: Callable[P, R]) -> None:
         functools.update_wrapper(cast("Callable[P, R]", self), method)
         self.__wrapped__ = method
 
     def __get__(self, instance: object, owner: type | None = None) -> Callable[..., R]:
-        refuse_within_step(self._what)
+        refuse_within_step("decide about a step")
         return self.__wrapped__ if instance is None else MethodType(self.__wrapped__, instance)
 
 
-def only_by_person(what: str) -> Callable[[F], F]:
-    """For methods that only a person may call. `what` they do, as in "approve a step"."""
-    return lambda method: cast("Any", OnlyByPerson(what, method))
+def only_by_person(method: F) -> F:
+    """For methods that only a person may call: they decide about a step."""
+    return cast("F", OnlyByPerson(method))
 
 
 def was_made(agent: Agent) -> None:

@@ -425,7 +425,7 @@ class Run(Generic[T]):
             self._run_executor.log.note(Resumed(sent=self._run_executor.context.redactor.redact(sent), by=by))
         return self._continue()
 
-    @rights.only_by_person("decide about a step")
+    @rights.only_by_person
     def approve(self, *, by: str = "") -> Run[T]:
         """Let the step that waits run as it is.
 
@@ -435,12 +435,12 @@ class Run(Generic[T]):
         """
         return self._decide("approve", by=by)
 
-    @rights.only_by_person("decide about a step")
+    @rights.only_by_person
     def edit(self, code: str, *, by: str = "") -> Run[T]:
         """Let this code run instead of the step that waits; the model is told. Raises: as `approve`."""
         return self._decide("edit", code=code, by=by)
 
-    @rights.only_by_person("decide about a step")
+    @rights.only_by_person
     def deny(self, reason: str = "", *, by: str = "") -> Run[T]:
         """Do not run the step that waits; the model is told why, and goes on. Raises: as `approve`."""
         return self._decide("deny", reason=reason, by=by)
@@ -674,9 +674,9 @@ def _is_empty(code: CodeType, doc: str | None) -> bool:
     return not consts and not names and {one.opname for one in dis.get_instructions(code)} <= _NOTHING_DONE
 
 
-def caller_names(depth: int) -> dict[str, object]:
-    """Names of the function in which a task is defined, for its annotations."""
-    return dict(sys._getframe(depth).f_locals)  # pyright: ignore[reportPrivateUsage]
+def caller_names() -> dict[str, object]:
+    """Names of the function in which a task is defined, for its annotations: of the one that called our caller."""
+    return dict(sys._getframe(2).f_locals)  # pyright: ignore[reportPrivateUsage]
 
 
 # -- how well agents do: the same tasks, several times on each of several models, as a table

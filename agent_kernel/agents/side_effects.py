@@ -81,15 +81,11 @@ _Says: TypeAlias = Callable[[_Args, _Words], Iterator[tuple[str, str]]]  # event
 _Hear: TypeAlias = Callable[[str, tuple[Any, ...]], None]
 
 
-def _find_argument(args: _Args, words: _Words, at: int, *names: str) -> object:
-    return args[at] if at < len(args) else next((words[name] for name in names if name in words), None)
-
-
-def _describe_path_write(at: int, *names: str) -> _Says:
-    """A file is written where this argument is a path. What has a `write` is open already."""
+def _describe_path_write(*names: str) -> _Says:
+    """A file is written where the first argument, or one of these names, is a path. What has a `write` is open already."""
 
     def says(args: _Args, words: _Words) -> Iterator[tuple[str, str]]:
-        target: Any = _find_argument(args, words, at, *names)
+        target: Any = args[1] if len(args) > 1 else next((words[name] for name in names if name in words), None)
         if target is None or hasattr(target, "write"):
             return
         is_path = isinstance(target, str | bytes | os.PathLike)
@@ -108,8 +104,8 @@ def _whenever_called(event: str, target: str, *, where: int = 0) -> _Says:
     return says
 
 
-_FRAME: Final = _describe_path_write(1, "file", "path", "target")
-_SINK: Final = _describe_path_write(1, "where", "sink")
+_FRAME: Final = _describe_path_write("file", "path", "target")
+_SINK: Final = _describe_path_write("where", "sink")
 # By the module at the end of whose import they are there: what writes, as it is reached from which module.
 _WRITERS: Final[dict[str, dict[str, _Says]]] = {
     "polars": {
@@ -119,25 +115,23 @@ _WRITERS: Final[dict[str, dict[str, _Says]]] = {
         **{f"polars:{kind}.serialize": _FRAME for kind in ("DataFrame", "LazyFrame")},
     },
     "torch": {
-        "torch._C:PyTorchFileWriter.__init__": _describe_path_write(1),
-        "torch._C:ScriptModule.save": _describe_path_write(1),
-        "torch._C:ScriptModule._save_for_mobile": _describe_path_write(1),
-        "torch._C:ScriptFunction.save": _describe_path_write(1),
-        "torch._C._autograd:_ProfilerResult.save": _describe_path_write(1),
-        "torch._C._distributed_c10d:FileStore.__init__": _describe_path_write(1, "file_name"),
+        "torch._C:PyTorchFileWriter.__init__": _describe_path_write(),
+        "torch._C:ScriptModule.save": _describe_path_write(),
+        "torch._C:ScriptModule._save_for_mobile": _describe_path_write(),
+        "torch._C:ScriptFunction.save": _describe_path_write(),
+        "torch._C._autograd:_ProfilerResult.save": _describe_path_write(),
+        "torch._C._distributed_c10d:FileStore.__init__": _describe_path_write("file_name"),
         "torch._C._distributed_c10d:TCPStore.__init__": _whenever_called(LISTENS, "a store of torch"),
-        "torch.profiler.profiler:ExecutionTraceObserver.register_callback": _describe_path_write(1, "output_file_path"),
+        "torch.profiler.profiler:ExecutionTraceObserver.register_callback": _describe_path_write("output_file_path"),
     },
-    "pandas": {
-        f"pandas:DataFrame.to_{kind}": _describe_path_write(1, "path") for kind in ("parquet", "feather", "orc")
-    },
+    "pandas": {f"pandas:DataFrame.to_{kind}": _describe_path_write("path") for kind in ("parquet", "feather", "orc")},
     "pyarrow.parquet.core": {"pyarrow.parquet.core:ParquetWriter.__init__": _SINK},
     "psutil": {
         f"psutil:Process.{name}": _whenever_called("os.nice", "a process", where=1)
         for name in ("nice", "ionice", "cpu_affinity")
     },
     "duckdb": {
-        f"duckdb:DuckDBPyRelation.{kind}": _describe_path_write(1, "file_name")
+        f"duckdb:DuckDBPyRelation.{kind}": _describe_path_write("file_name")
         for kind in ("to_csv", "write_csv", "to_parquet", "write_parquet")
     },
     "pyarrow.orc": {"pyarrow.orc:ORCWriter.__init__": _SINK},

@@ -85,7 +85,7 @@ class AgentKernelTask:
     """
 
     def __init__(self, agent: Agent, function: Callable[..., Any]) -> None:
-        names = caller_names(2)
+        names = caller_names()
         self.agent = agent
         self.spec = TaskSpec.of(function, names=names)
         self._task: Task[..., Any, Any] = Task(agent, function, "", {}, names)
@@ -308,7 +308,7 @@ class AgentTasks:
             TypeError: it says nothing, has a parameter without an annotation or of a reserved name, or takes or returns what
                 is live.
         """
-        names = caller_names(2)
+        names = caller_names()
 
         def make(function: Callable[..., Any]) -> _CodeTask:
             return _CodeTask(self._agent, function, names)

@@ -788,8 +788,7 @@ class CodeReader:
     ['', 'a', ' = 1', '', '\n', 'b']
     """
 
-    def __init__(self, key: str = "code") -> None:
-        self._key = key
+    def __init__(self) -> None:
         self._rest = ""  # the beginning of an escape that is not whole yet
         self._high = 0  # the first half of a character of two
         self._depth = 0
@@ -812,7 +811,7 @@ class CodeReader:
 
     @property
     def _wanted(self) -> bool:
-        return self._depth == 1 and self._is_value and self._named == self._key
+        return self._depth == 1 and self._is_value and self._named == "code"
 
     def _read_structure(self, char: str) -> None:
         if char == '"':
