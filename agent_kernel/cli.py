@@ -51,8 +51,6 @@ from agent_kernel.queries import row_lines
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = ["install", "main", "progress_bar", "spec"]
-
 
 # -- A bar on standard error while something long is running, where someone is there to see it
 

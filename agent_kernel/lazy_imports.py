@@ -6,8 +6,6 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
-__all__ = ["import_lazily"]
-
 
 def import_lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
     """The `__getattr__` of a package.

@@ -58,20 +58,6 @@ if TYPE_CHECKING:
     from agent_kernel.agents.models import Message, Model
     from agent_kernel.session import Session
 
-__all__ = [
-    "Agent",
-    "Inputs",
-    "Member",
-    "Options",
-    "Registry",
-    "State",
-    "Visibility",
-    "model_of_run",
-    "open_context",
-    "reopen_run",
-    "start_run",
-    "start_within_step",
-]
 
 # -- what a program gives its agents to use: functions, classes, modules, live objects, and other agents' tasks
 #

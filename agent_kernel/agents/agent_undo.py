@@ -49,39 +49,6 @@ if TYPE_CHECKING:
     from agent_kernel.session import Repository, Session
     from agent_kernel.session.committing import Operation, Report
 
-__all__ = [
-    "CHANGES",
-    "DENIED",
-    "PREFIX",
-    "SOURCE",
-    "Move",
-    "Point",
-    "Position",
-    "RaceOutcome",
-    "StepDifference",
-    "acting_as",
-    "candidate_of",
-    "compare_steps",
-    "contains_commit",
-    "describe_side_effects",
-    "describe_step_numbers",
-    "external_model",
-    "find_committed_steps",
-    "find_elsewhere_error",
-    "find_runs_undone_since",
-    "find_undone_runs",
-    "findings",
-    "goes_on_from",
-    "is_external",
-    "is_next_a_step",
-    "is_race",
-    "make_move",
-    "operation_text",
-    "race_outcome",
-    "refuse_if_elsewhere",
-    "run_text",
-]
-
 
 # -- what undo takes back and redo does again, in words
 

@@ -50,34 +50,6 @@ if TYPE_CHECKING:
     from agent_kernel.agents.execution import ExecutionContext, TaskEnd
     from agent_kernel.agents.executor import RunExecutor, RunItems
 
-__all__ = [
-    "MODES",
-    "Mode",
-    "RunStatus",
-    "StepOutcome",
-    "Verdict",
-    "apply_decision",
-    "check_setup",
-    "decide",
-    "denial_text",
-    "discard_preview",
-    "find_newest",
-    "find_waiting",
-    "is_decided",
-    "log_of",
-    "make_gate",
-    "open_question",
-    "open_request",
-    "outcome_events",
-    "outcome_text",
-    "refuse_if_driven",
-    "run_or_ask",
-    "run_status",
-    "status_text",
-    "stop_step",
-    "verdict_on",
-]
-
 
 # -- whether a step may run, has to be asked about, or is denied
 #

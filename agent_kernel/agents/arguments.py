@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from agent_kernel.agents.execution import ExecutionContext
     from agent_kernel.repository import Commit
 
-__all__ = ["Arguments", "Inputs", "Misfit", "TypeText", "check_type", "fit", "type_of_text", "type_text"]
-
 
 # -- arguments
 #

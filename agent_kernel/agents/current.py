@@ -10,8 +10,6 @@ from agent_kernel.errors import NotBoundError
 if TYPE_CHECKING:
     from agent_kernel.agents.execution import ExecutionContext
 
-__all__ = ["MissingNotebook", "guard_pages", "here", "here_again", "register_notebook"]
-
 _interfaces: list[Callable[[], ExecutionContext]] = []
 _guards: dict[Callable[[], ExecutionContext], Callable[[], None]] = {}
 

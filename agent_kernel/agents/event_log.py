@@ -55,49 +55,6 @@ if TYPE_CHECKING:
     from agent_kernel.session.snapshot import Repository
     from agent_kernel.storage import Store
 
-__all__ = [
-    "MOVED",
-    "OVER",
-    "PREFIX",
-    "PREVIEWS",
-    "RACES",
-    "WAITING",
-    "EventStore",
-    "Listener",
-    "Log",
-    "State",
-    "active_seconds",
-    "candidate_on",
-    "comes_to_rest",
-    "decode_claim",
-    "describe_holder",
-    "describe_temporary",
-    "end_claim",
-    "find_sub_agent",
-    "has_called_tool",
-    "has_unpriced",
-    "is_alive",
-    "is_claim_active",
-    "is_own_claim",
-    "is_remote",
-    "is_temporary",
-    "key",
-    "make_claim",
-    "may_be_sub_agents",
-    "model_errors",
-    "new_run_id",
-    "outputs_in_a_row",
-    "previewed_run",
-    "purpose_text",
-    "retries_in_a_row",
-    "short_run",
-    "since_resumed",
-    "state_of",
-    "steps_in",
-    "steps_of",
-    "usage_of",
-]
-
 
 # -- who drives a run: one living loop at a time, of whatever process
 #

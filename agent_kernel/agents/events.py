@@ -16,41 +16,6 @@ import msgspec
 
 from agent_kernel.session.history import escape_surrogates
 
-__all__ = [
-    "EVENTS",
-    "GIVEN",
-    "SCHEMA",
-    "Action",
-    "ApprovalDecided",
-    "ApprovalRequested",
-    "Cancelled",
-    "Clarify",
-    "Compaction",
-    "Effect",
-    "Error",
-    "Event",
-    "Fail",
-    "Finding",
-    "Output",
-    "Part",
-    "Resumed",
-    "Retry",
-    "Rewound",
-    "StateChange",
-    "StepStart",
-    "SubRun",
-    "Success",
-    "TaskStart",
-    "TryStart",
-    "Unknown",
-    "Usage",
-    "decode_event",
-    "encode_event",
-    "escape_all_texts",
-    "pack",
-]
-
-
 SCHEMA: Final = 1
 _MOST_TOKENS: Final = 2**53
 

@@ -51,26 +51,6 @@ if TYPE_CHECKING:
     from agent_kernel.session.committing import Report
     from agent_kernel.storage import Store
 
-__all__ = [
-    "NAMES",
-    "BoundedText",
-    "CodeResult",
-    "ExecutionContext",
-    "Executor",
-    "PlainExecutor",
-    "RaisedInterrupt",
-    "Status",
-    "TaskEnd",
-    "TaskHandle",
-    "capture_output",
-    "drop_locals",
-    "error_line",
-    "is_raised_by_code",
-    "make_outputs",
-    "offer_objects",
-    "own_traceback",
-]
-
 
 # -- where a run acts: a namespace, what runs code in it, what keeps its history, and the store of its events
 

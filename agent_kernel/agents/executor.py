@@ -66,6 +66,7 @@ from agent_kernel.errors import (
 )
 from agent_kernel.quiet import noted_interrupts, uninterrupted
 from agent_kernel.repository import ASIDE, Author, hex_of
+from agent_kernel.session.history import line_to
 from agent_kernel.values import previews
 
 if TYPE_CHECKING:
@@ -77,21 +78,6 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Commit, ObjectId
     from agent_kernel.session import Session
     from agent_kernel.session.snapshot import Repository
-
-__all__ = [
-    "Item",
-    "PartialWork",
-    "RunExecutor",
-    "RunItems",
-    "Setup",
-    "Wait",
-    "ask",
-    "delete_branches",
-    "delete_unneeded_branches",
-    "find_partial_work",
-    "find_step_commit",
-    "recover_outcome",
-]
 
 
 # -- what a run on its way yields to whoever drives it
@@ -745,7 +731,7 @@ class _Needs:
         made = {event.after for event in events if isinstance(event, Output) and event.after not in ("", event.before)}
         if self._session is None or not made:
             return False
-        line = messages.line_to(self._session.repo, self._session.head, events[0].time_ns)
+        line = line_to(self._session.repo, self._session.head, events[0].time_ns)
         return made.isdisjoint(at for at, _, _ in line)
 
 

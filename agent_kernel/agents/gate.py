@@ -48,20 +48,6 @@ from agent_kernel.agents.side_effects import (
     register_own_file,
 )
 
-__all__ = [
-    "SPEAKING_CODES",
-    "THAT",
-    "Allowed",
-    "EffectStopped",
-    "Gate",
-    "collect_codes",
-    "find_approved_renderers",
-    "find_mime_type",
-    "finding",
-    "is_left_callback",
-    "package_folder",
-]
-
 SideEffect: TypeAlias = tuple[str, str]  # what, and on what
 
 _FILES: Final = frozenset(

@@ -14,18 +14,6 @@ import msgspec
 
 from agent_kernel.agents.events import Usage
 
-__all__ = [
-    "STUBBORN",
-    "Interruptible",
-    "Limits",
-    "StepTimeout",
-    "Unheeded",
-    "interrupt",
-    "put_into",
-    "ran_too_long",
-    "within",
-]
-
 
 def ran_too_long(seconds: float, most: float) -> str:
     """What to say of a run that took longer than it may.

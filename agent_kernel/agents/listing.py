@@ -42,20 +42,6 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Repository
     from agent_kernel.session import Live, Session, Snapshot
 
-__all__ = [
-    "Events",
-    "Focus",
-    "Look",
-    "Verbosity",
-    "View",
-    "event_store_of",
-    "events",
-    "html_of",
-    "pprint_events",
-    "text_of",
-    "view",
-]
-
 
 class Events(tuple[Event, ...]):
     """Events in order. A notebook shows them as HTML, `print` as lines; `pprint_events` has options."""

@@ -45,36 +45,6 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Change, ObjectId
     from agent_kernel.session.snapshot import Repository
 
-__all__ = [
-    "HIDDEN",
-    "INSTRUCTIONS",
-    "MOST_CHARS",
-    "POLICIES",
-    "STOPPED",
-    "STOPPED_TRY",
-    "UNKNOWN",
-    "UNKNOWN_TRY",
-    "Redactor",
-    "change_lines",
-    "compact",
-    "cut",
-    "describe",
-    "find_known_commits",
-    "find_remembered_runs",
-    "find_stepless_runs",
-    "instructions",
-    "line_to",
-    "messages",
-    "messages_for_later_runs",
-    "messages_of",
-    "open_action",
-    "redact",
-    "start_event",
-    "tokens_of",
-    "value_text",
-    "without_controls",
-]
-
 
 # -- redaction: what a model is sent lacks the values of hidden names, and those whose names say that they are secrets
 #

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from agent_kernel.session.committing import Report
     from agent_kernel.session.snapshot import Repository
 
-__all__ = ["MOST_OUTPUT", "Namespace", "NamespaceExecutor", "Ran", "how_changed"]
-
 How: TypeAlias = Literal["added", "changed", "removed"]
 _HOW: Final[Mapping[str, How]] = {"+": "added", "~": "changed", "-": "removed"}
 _MOST_RESULT: Final = 20_000  # characters of the last expression's value

@@ -76,26 +76,6 @@ if TYPE_CHECKING:
     from agent_kernel.session.committing import Report
     from agent_kernel.storage import Store
 
-__all__ = [
-    "Attempt",
-    "Ended",
-    "Preview",
-    "PreviewResult",
-    "Status",
-    "Trial",
-    "accept_step",
-    "drop_preview",
-    "fork_refusal",
-    "fresh_refusal",
-    "in_process",
-    "preview",
-    "preview_code",
-    "refusal",
-    "run_fresh_preview",
-    "run_in_fork",
-    "run_preview",
-    "try_step",
-]
 
 # -- what code does on a fork of this process, as the child tells it
 #

@@ -34,23 +34,6 @@ if TYPE_CHECKING:
     from agent_kernel.agents.event_log import EventStore, State
     from agent_kernel.session import Repository
 
-__all__ = [
-    "Judging",
-    "RaceTable",
-    "RaceView",
-    "best",
-    "candidates_of",
-    "data_of",
-    "describe_discard",
-    "describe_tie",
-    "describe_unsaved",
-    "failure",
-    "html_of",
-    "mark_unjudged",
-    "race_table",
-    "text_of",
-]
-
 
 # -- which candidate of a race is best: by a function of the candidate, or by an expression over its variables
 

@@ -78,8 +78,6 @@ if TYPE_CHECKING:
     from agent_kernel.session.committing import Report
     from agent_kernel.session.snapshot import Repository
 
-__all__ = ["AnyExecutor", "CandidatePool", "Entry", "Judge", "Race", "Terms", "list_entries", "race"]
-
 
 # -- the candidates of a race on their way: branched off, handed to workers, and looked after until all of them have ended
 

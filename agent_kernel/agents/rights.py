@@ -31,28 +31,6 @@ if TYPE_CHECKING:
     from agent_kernel.agents.agent import Agent
     from agent_kernel.agents.executor import RunExecutor
 
-__all__ = [
-    "PutBack",
-    "changing",
-    "enter_step",
-    "is_within",
-    "last_step",
-    "may_change",
-    "note_again",
-    "only_by_person",
-    "parent_executor",
-    "protect",
-    "put_back",
-    "put_back_between_steps",
-    "refuse_within_step",
-    "running_executor",
-    "track",
-    "was_changed",
-    "was_made",
-    "was_made_by_a_step",
-]
-
-
 PutBack: TypeAlias = Callable[[], bool]  # puts one thing back as it was, and says whether it differed
 
 _PACKAGE: Final = "agent_kernel.agents"

@@ -47,18 +47,6 @@ if TYPE_CHECKING:
     from agent_kernel.agents.executor import RunItems
     from agent_kernel.agents.models import Delta
 
-__all__ = [
-    "Measured",
-    "Measures",
-    "Outcome",
-    "Run",
-    "Task",
-    "Trial",
-    "drive",
-    "drive_async",
-    "drive_together",
-    "measure",
-]
 
 # -- the two ways to drive a run: blocking, or in an event loop. The course is the same; only the waiting differs
 

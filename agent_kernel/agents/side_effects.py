@@ -34,34 +34,6 @@ from weakref import WeakKeyDictionary
 if TYPE_CHECKING:
     from agent_kernel.agents.gate import Gate
 
-__all__ = [
-    "MODE_OF_NEW",
-    "STEP",
-    "TEMPORARY",
-    "TO",
-    "WRITES",
-    "EffectRecorder",
-    "current_gate",
-    "follow_threads",
-    "had_gate",
-    "has_guarded",
-    "is_left_over_from_step",
-    "is_on_step_thread",
-    "is_own",
-    "is_read_only",
-    "is_steps_code",
-    "lineage",
-    "may_act_later",
-    "pause_recording",
-    "real_path",
-    "record_side_effects",
-    "register_outside_file",
-    "register_own_file",
-    "register_step_file",
-    "report_compiled_writes",
-    "temporary_name",
-]
-
 
 # -- have methods of known libraries whose compiled code writes say so before they do: Python has no audit event for them
 #

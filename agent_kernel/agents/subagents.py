@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from agent_kernel.agents.models import Delta
     from agent_kernel.repository import ObjectId
 
-__all__ = ["ChildRun", "Fork", "approval_within", "limits_within", "stricter", "subagent_context"]
-
 T = TypeVar("T")
 _STRICTNESS = ("auto", "risky", "never", "always")  # where nobody can be asked
 

@@ -44,31 +44,6 @@ if TYPE_CHECKING:
     from agent_kernel.agents.run import Run
     from agent_kernel.session import Repository, Session
 
-__all__ = [
-    "BEGUN",
-    "NEEDED",
-    "Candidate",
-    "Changed",
-    "Job",
-    "NotebookType",
-    "Processes",
-    "Task",
-    "describe_death",
-    "give_up",
-    "kill_process",
-    "lend_repository",
-    "model_of",
-    "pickle_value",
-    "redact_environment",
-    "refresh_candidate",
-    "run_job",
-    "runs_in_thread",
-    "share_model",
-    "stop_key",
-    "supervise_job",
-    "wait_for_end",
-]
-
 
 # -- what came of one task that was tried on a branch of its own: read from the store, so that nothing is lost with a worker
 

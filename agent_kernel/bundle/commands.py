@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from agent_kernel.bundle import exporting, keys, opening
 from agent_kernel.bundle.members import (
-    REQUIREMENTS,
     MadeEnvironment,
     environment_of,
     environment_path_of,
@@ -27,21 +26,11 @@ from agent_kernel.commands.scope import Parser, Progress, Question, Scope, Usage
 from agent_kernel.errors import MissingExtraError, SigningKeyError, UntrustedStoreError
 from agent_kernel.repository import hex_of, person, short
 from agent_kernel.session import trust
-from agent_kernel.storage.archive import SUFFIX
+from agent_kernel.storage.archive import REQUIREMENTS, SUFFIX
 from agent_kernel.text import clean, plural, size_text
 
 if TYPE_CHECKING:
     from agent_kernel.bundle.members import Contents
-
-__all__ = [
-    "export",
-    "export_arguments",
-    "import_",
-    "import_arguments",
-    "key_command",
-    "open_command",
-    "verify_bundle",
-]
 
 _SUFFIX = ".agentnb"
 _PAGE_SUFFIX = ".html"

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import msgspec
 
 from agent_kernel.bundle.members import (
-    LOCK,
     MOST_PACKED,
     Chosen,
     Contents,
@@ -70,6 +69,7 @@ from agent_kernel.session.provenance import decode_cell, document_of, store_cell
 from agent_kernel.storage.archive import (
     BUNDLE_VERSION,
     INDEX,
+    LOCK,
     MANIFEST,
     NOTEBOOK,
     OBJECTS,
@@ -86,18 +86,6 @@ from agent_kernel.values.previews.redaction import is_secret_under, names_a_secr
 if TYPE_CHECKING:
     from agent_kernel.storage import Store
     from agent_kernel.values.previews.redaction import Reach as MaskReach
-
-__all__ = [
-    "BUNDLE_VERSION",
-    "NOTEBOOK",
-    "Written",
-    "choose",
-    "gather",
-    "holds_any",
-    "looks_secret",
-    "value_looks_secret",
-    "write",
-]
 
 _BATCH: Final = 32  # objects that are in memory at once: 8 MB of pieces
 

@@ -35,30 +35,6 @@ if TYPE_CHECKING:
 
     from agent_kernel.storage.archive import ArchiveStore
 
-__all__ = [
-    "Check",
-    "Key",
-    "Signer",
-    "check",
-    "check_name",
-    "describe",
-    "describe_check",
-    "find_key",
-    "has_own_key",
-    "is_key_line",
-    "key_line",
-    "list_keys",
-    "load_signer",
-    "make_key",
-    "own_problem",
-    "read_key_line",
-    "require_sound",
-    "revoke_key",
-    "signer_of",
-    "stamp",
-    "trust_key",
-]
-
 _ALGORITHM: Final = "ed25519"
 _VERSION: Final = 1
 _PREFIX: Final = b"agent-kernel bundle signature 1\0"

@@ -60,30 +60,6 @@ if TYPE_CHECKING:
     from agent_kernel.session import Repository
     from agent_kernel.storage.archive import ArchiveStore
 
-__all__ = [
-    "CRATE",
-    "LOCK",
-    "MOST_PACKED",
-    "README",
-    "REQUIREMENTS",
-    "Chosen",
-    "Contents",
-    "MadeEnvironment",
-    "Needed",
-    "Plain",
-    "encode_json",
-    "environment_of",
-    "environment_path_of",
-    "find_imports",
-    "find_needed",
-    "make_environment",
-    "make_lock",
-    "make_members",
-    "plain_data",
-    "read_pins",
-]
-
-
 _KERNEL: Final = "agent-kernel"  # the distribution: whoever opens the bundle needs it, whatever the code imports
 
 

@@ -60,18 +60,6 @@ from agent_kernel.values import previews
 if TYPE_CHECKING:
     from agent_kernel.storage import Buffer, Store
 
-__all__ = [
-    "SIGNATURE",
-    "Imported",
-    "OpenBundle",
-    "Opened",
-    "check_form",
-    "import_bundle",
-    "open_bundle",
-    "opened",
-    "verify",
-]
-
 
 # -- whether all that a history holds has the form that its readers expect
 

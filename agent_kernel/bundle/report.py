@@ -34,7 +34,7 @@ from agent_kernel.commands.scope import Progress, Scope
 from agent_kernel.commands.show import MaskedOutputs, outputs_of
 from agent_kernel.errors import AgentKernelError, BundleError, NewerFormatError, StoreFullError, StoreUnavailableError
 from agent_kernel.repository import Author, Commit, Entry, Head, ObjectId, Output, Representation, hex_of, short
-from agent_kernel.session import Repository
+from agent_kernel.session import Repository, history
 from agent_kernel.session.history import rank_of, size_of, summary_of
 from agent_kernel.session.provenance import NotebookCell, read_notebook
 from agent_kernel.storage.archive import SUFFIX
@@ -44,22 +44,6 @@ from agent_kernel.values import previews
 if TYPE_CHECKING:
     from agent_kernel.bundle.members import Contents
     from agent_kernel.session import Repository
-
-__all__ = [
-    "BundleReport",
-    "Environment",
-    "Facts",
-    "Theme",
-    "Variable",
-    "inspect_bundle",
-    "make_bundle_page",
-    "make_page",
-    "make_refusal",
-    "policy",
-    "read_facts",
-    "show_bundle",
-    "write_page",
-]
 
 _SCHEME: Final = "bundle://"
 _COMMITS: Final = 10  # of the history
@@ -678,7 +662,7 @@ class _Page:
             return f'<div class="cell prose">{_prose(text)}</div>' if text.strip() else ""
         source = previews.mask_code(cell.source)[0]
         is_same = ran is not None and ran.cell is not None and previews.mask_code(ran.cell.source)[0] == source
-        prompt = describe.prompt(ran) if ran is not None and is_same else "[ ]"
+        prompt = history.prompt(ran) if ran is not None and is_same else "[ ]"
         outputs = self._outputs(ran) if ran is not None and is_same else ""
         return (
             f'<div class="cell"><div class="prompt">{escape(prompt)}</div>'
@@ -787,8 +771,8 @@ class _Page:
         return f'<div class="history">{"".join(items)}</div>{note}'
 
     def _commit(self, id: ObjectId, stored: Commit, graph: _Graph, *, is_open: bool) -> str:
-        commit = describe.mask_commit(stored)
-        title = _text(describe.title(commit))
+        commit = history.mask_commit(stored)
+        title = _text(history.title(commit))
         refs = "".join(
             _tag("span", escape(ref.replace("->", "→", 1)), class_=f"ref {_kind(ref)}")
             for ref in self._refs.get(id, ())[:8]
@@ -796,8 +780,8 @@ class _Page:
         status = "" if commit.status == "ok" else f'<span class="status">{_text(commit.status)}</span>'
         who = f'<span class="who">{_text(commit.author.name)}</span>' if commit.author.kind == "agent" else ""
         row = (
-            f'{graph.row()}<span class="prompt">{escape(describe.prompt(commit))}</span>'
-            f'<span class="title{" code" if describe.is_code(commit) else ""}">{who}{title}</span>{status}{refs}'
+            f'{graph.row()}<span class="prompt">{escape(history.prompt(commit))}</span>'
+            f'<span class="title{" code" if history.is_code(commit) else ""}">{who}{title}</span>{status}{refs}'
             f'<span class="chips">{escape(self._chips(commit))}</span><time>{escape(_when(commit))}</time>'
         )
         opened = " open" if is_open else ""

@@ -42,22 +42,6 @@ from agent_kernel.session.tracking import HideList
 from agent_kernel.values import previews
 from agent_kernel.values.previews import clean, size_text
 
-__all__ = [
-    "Bundle",
-    "Masks",
-    "NotebookFile",
-    "Script",
-    "history_notebook",
-    "is_json",
-    "lines_of",
-    "notebook_of",
-    "notebook_of_slice",
-    "output_json",
-    "script_of",
-    "write_file",
-]
-
-
 # -- what files for others do not say: secrets, as `show` and the panels mask them, and literals of hidden variables
 
 

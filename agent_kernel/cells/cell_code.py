@@ -19,9 +19,6 @@ from typing import Final, NamedTuple
 from agent_kernel.session.dependencies import EVALUATE, RUN_ANYTHING, mentions_outputs, uses_of, words_of
 from agent_kernel.values.previews.redaction import lexemes
 
-__all__ = ["CellCode", "Reading", "StateLine", "StateUse", "code_of", "header_of", "read_code", "without_own_lines"]
-
-
 # -- the cell without what only a notebook understands
 
 _HEADER: Final = re.compile(r"\s*%%agent(?:[^\S\n][^\n]*)?(?:\n|\Z)")

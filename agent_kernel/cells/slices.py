@@ -26,9 +26,6 @@ from agent_kernel.session.history import title
 from agent_kernel.session.snapshot import close_names
 from agent_kernel.values import previews
 
-__all__ = ["Line", "Origin", "Slice", "SlicedCell", "find_origin", "line_to", "slice_of"]
-
-
 # -- the line that leads to a state
 #
 # Its commits are in the order in which a reader would run them.

@@ -32,25 +32,6 @@ if TYPE_CHECKING:
     from agent_kernel.repository import ObjectId
     from agent_kernel.session.snapshot import Repository
 
-__all__ = [
-    "DecisionReport",
-    "Question",
-    "Runs",
-    "approve",
-    "approve_arguments",
-    "deny",
-    "deny_arguments",
-    "edit",
-    "edit_arguments",
-    "model",
-    "model_arguments",
-    "preview_lines",
-    "resume",
-    "resume_arguments",
-    "runs",
-    "runs_arguments",
-]
-
 
 # -- what a run waits for, as a verb tells it: the code of a step with what it would do, or a question
 

@@ -15,6 +15,7 @@ from agent_kernel.commands.describe import Block, Json, Line, Lines, Result, chi
 from agent_kernel.commands.scope import Notebook, Parser, Scope, UsageProblem
 from agent_kernel.errors import NotBoundError
 from agent_kernel.repository import Commit, ObjectId, hex_of
+from agent_kernel.session import history
 from agent_kernel.session import trust as store_trust
 from agent_kernel.session.history import by_name
 from agent_kernel.session.snapshot import close_names
@@ -23,26 +24,6 @@ from agent_kernel.text import clean, list_names, plural, shorten_url, size_text
 
 if TYPE_CHECKING:
     from agent_kernel.session import Status
-
-__all__ = [
-    "bind",
-    "bind_arguments",
-    "commit",
-    "commit_arguments",
-    "hide",
-    "hide_arguments",
-    "ignore",
-    "ignore_arguments",
-    "off",
-    "off_arguments",
-    "on",
-    "on_arguments",
-    "status",
-    "status_arguments",
-    "trust",
-    "trust_arguments",
-]
-
 
 _NAMES = 8  # how many names a line of status spells out
 
@@ -184,7 +165,7 @@ def _runs_json(runs: Sequence[tuple[str, str, str]]) -> list[Json]:
 
 def _where(branch: str | None, at: tuple[ObjectId, Commit] | None) -> str:
     where = f"On branch {clean(branch)}" if branch else "On no branch"
-    return f"{where}, no commit yet" if at is None else f"{where} at {describe.label(*at)}"
+    return f"{where}, no commit yet" if at is None else f"{where} at {history.label(*at)}"
 
 
 def _are(names: Sequence[str]) -> str:
@@ -204,7 +185,7 @@ def commit(scope: Scope, options: Namespace) -> Result:
     report = scope.live().commit(message or options.message or "", full=options.full)
     if report.commit is None:
         return MoveReport("Nothing to commit", scope.live().head, report.branch)
-    made = describe.label(report.commit, scope.repo.commit_at(report.commit))
+    made = history.label(report.commit, scope.repo.commit_at(report.commit))
     return MoveReport.of(f"Committed {made}", scope, report)
 
 

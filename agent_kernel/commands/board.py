@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from agent_kernel.records.tools import ToolRun
     from agent_kernel.session import Repository
 
-__all__ = ["Board", "LineHistory", "board", "board_arguments"]
-
 Tone: TypeAlias = Literal["", "active", "good", "warn", "bad", "quiet"]
 
 _ROWS: Final = 8

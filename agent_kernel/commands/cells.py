@@ -20,13 +20,11 @@ from agent_kernel.cells import (
     write_file,
 )
 from agent_kernel.cells.slices import Slice, SlicedCell, slice_of
-from agent_kernel.commands import describe
 from agent_kernel.commands.describe import Block, Code, Json, Line, Lines, Opens, Result, Table
 from agent_kernel.commands.scope import Parser, Scope, UsageProblem
 from agent_kernel.repository import Commit, hex_of, short
+from agent_kernel.session import history
 from agent_kernel.text import clean, list_names, plural, shorten_url
-
-__all__ = ["deps", "deps_arguments", "notebook", "notebook_arguments", "script", "script_arguments"]
 
 _NOTEBOOK, _PYTHON = ".ipynb", ".py"
 
@@ -139,7 +137,7 @@ class Deps(Result):
         if not count:
             title = Line(f"No cell that is left made {name}.", strong=True)
         rows = tuple(self._row(cell) for cell in found.cells)
-        notes = [(describe.prompt(cell.commit) or short(cell.id), note) for cell in found.cells for note in cell.notes]
+        notes = [(history.prompt(cell.commit) or short(cell.id), note) for cell in found.cells for note in cell.notes]
         return [
             title,
             Table(("Cell", "Commit", "Code" if self.has_code else "", "Gives", "Needs"), rows, flexible=2),
@@ -149,15 +147,15 @@ class Deps(Result):
 
     def _row(self, cell: SlicedCell) -> tuple[str, ...]:
         code = clean(_first_line(cell.commit)) if self.has_code else ""
-        return describe.prompt(cell.commit), short(cell.id), code, list_names(cell.gives), list_names(cell.needs)
+        return history.prompt(cell.commit), short(cell.id), code, list_names(cell.gives), list_names(cell.needs)
 
 
 def _first_line(commit: Commit) -> str:
-    return first_line(commit) or f"({describe.title(commit)})"
+    return first_line(commit) or f"({history.title(commit)})"
 
 
 def _cell_json(cell: SlicedCell) -> Json:
-    made = describe.mask_commit(cell.commit).cell
+    made = history.mask_commit(cell.commit).cell
     return {
         "id": hex_of(cell.id),
         "number": made.number if made is not None else None,

@@ -30,6 +30,7 @@ from agent_kernel.errors import (
     UnrelatedHistoriesError,
 )
 from agent_kernel.repository import Commit, Head, ObjectId, hex_of, person, short
+from agent_kernel.session import history
 from agent_kernel.session.history import by_name, changes_between, commit_in_message, ranks
 from agent_kernel.session.merge import conflict_of, start
 from agent_kernel.text import clean, clock, list_names, plural
@@ -42,32 +43,6 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Unsaved, Writer
     from agent_kernel.session import Report, Repository
     from agent_kernel.session.session import Only
-
-__all__ = [
-    "MoveReport",
-    "ToChoose",
-    "branch",
-    "branch_arguments",
-    "checkout",
-    "checkout_arguments",
-    "expand_dash",
-    "merge",
-    "merge_arguments",
-    "only_argument",
-    "parse_only",
-    "partial_argument",
-    "redo",
-    "redo_arguments",
-    "rollback",
-    "rollback_arguments",
-    "switch",
-    "switch_arguments",
-    "tag",
-    "tag_arguments",
-    "undo",
-    "undo_arguments",
-]
-
 
 _KEEP = "leave the random generators as they are"
 _PARTIAL = (
@@ -275,7 +250,7 @@ def _move_head(scope: Scope, rev: str, names: Sequence[str]) -> MoveReport:
     found, commit = scope.commit(rev if branch is None else f"refs/heads/{branch}")
     scope.repo.move_head("", Head(branch, found), f"checkout: moving to {branch or rev}")
     where = f"branch {branch}" if branch else f"no branch; {_how_to_name(scope)}"
-    return MoveReport(f"HEAD is now at {describe.label(found, commit)}, on {where}", found, branch)
+    return MoveReport(f"HEAD is now at {history.label(found, commit)}, on {where}", found, branch)
 
 
 def _how_to_name(scope: Scope) -> str:
@@ -294,7 +269,7 @@ def rollback(scope: Scope, options: Namespace) -> Result:
     found, commit = scope.commit(options.rev)
     only = parse_only(options)
     alone = {"": "", "vars": " the variables", "chat": " the conversation"}[only]
-    sentence = f"Rolled back{alone} to {describe.label(found, commit, longest=60)}"
+    sentence = f"Rolled back{alone} to {history.label(found, commit, longest=60)}"
     if scope.session is not None:
         before = scope.session.head
         report = scope.session.rollback(
@@ -341,7 +316,7 @@ def _report_arrival(sentence: str, scope: Scope, report: Report, before: ObjectI
     if at is not None and sentence == "Checked out":
         branch = f"branch {clean(report.branch)}" if report.branch else "no branch"
         sentence = (
-            f"{sentence} {describe.label(at, scope.repo.commit_at(at), longest=60).removesuffix(':')}, on {branch}"
+            f"{sentence} {history.label(at, scope.repo.commit_at(at), longest=60).removesuffix(':')}, on {branch}"
         )
     return MoveReport.of(sentence, scope, report, at, before=before)
 
@@ -535,7 +510,7 @@ def merge(scope: Scope, options: Namespace) -> Result:
         _check_names(scope.repo, begin.base, (head, found), (*options.ours, *options.theirs))
         if begin.up_to_date:
             return MoveReport(f"Already up to date with {clean(options.rev)}", head, scope.head().branch)
-    sentence = f"Merged {describe.label(found, commit, longest=60)}"
+    sentence = f"Merged {history.label(found, commit, longest=60)}"
     if scope.session is not None:
         report = scope.session.merge(
             options.rev,
@@ -689,7 +664,7 @@ def branch(scope: Scope, options: Namespace) -> Result:
     at, commit = scope.commit(options.at or "HEAD")
     scope.repo.create_branch(name, at, force=options.force)
     return Lines(
-        (f"Branch {name} starts at {describe.label(at, commit, longest=60)}",), {"branch": name, "commit": hex_of(at)}
+        (f"Branch {name} starts at {history.label(at, commit, longest=60)}",), {"branch": name, "commit": hex_of(at)}
     )
 
 
@@ -764,7 +739,7 @@ def tag(scope: Scope, options: Namespace) -> Result:
     at, commit = scope.commit(options.at or "HEAD")
     if was == at:
         return Lines(
-            (f"{describe.label(at, commit, longest=60)} is tagged as {name} already",),
+            (f"{history.label(at, commit, longest=60)} is tagged as {name} already",),
             {"tag": name, "commit": hex_of(at)},
         )
     # A notebook is run from its top again: its line means the state that is there now, and no other one.
@@ -772,8 +747,8 @@ def tag(scope: Scope, options: Namespace) -> Result:
     if was is not None and not options.force and not is_again:
         raise RefExistsError(name, _remedy(scope, "tag", options))
     scope.repo.create_tag(name, at, force=options.force or is_again)
-    moved = f" (was {describe.label(was, scope.repo.commit_at(was), longest=60)})" if was is not None else ""
-    now = describe.label(at, commit, longest=60)
+    moved = f" (was {history.label(was, scope.repo.commit_at(was), longest=60)})" if was is not None else ""
+    now = history.label(at, commit, longest=60)
     lines = [f"Tagged {now} as {name}" if was is None else f"Moved the tag {name} to {now}{moved}"]
     if name in scope.repo.branches():
         lines.append(f"There is a branch {name} too: as a ref, {name} now is the tag, and heads/{name} the branch")
@@ -796,7 +771,7 @@ def _row(scope: Scope, name: str, at: ObjectId, current: bool = False) -> RefRow
     commit = scope.repo.commit_at(at)
     holder = scope.repo.lease_of(name)
     used = holder is not None and holder.is_alive(scope.repo.store) and not current
-    title = " ".join(part for part in (describe.prompt(commit), describe.title(commit)) if part)
+    title = " ".join(part for part in (history.prompt(commit), history.title(commit)) if part)
     return RefRow(name, at, title, clock(commit.time_ns, scope.now_ns), current, str(holder) if used else "")
 
 

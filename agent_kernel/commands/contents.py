@@ -27,30 +27,6 @@ from agent_kernel.values.groups import decode_layout
 from agent_kernel.values.previews import Preview
 from agent_kernel.values.streams import Buffer, Call, Name, calls, peek
 
-__all__ = [
-    "ARRAY",
-    "OBJECTS",
-    "Differences",
-    "Part",
-    "Stored",
-    "atoms_of",
-    "code_size",
-    "columns_of",
-    "compare_columns",
-    "compare_memory",
-    "compare_numbers",
-    "differences",
-    "in_units",
-    "integers",
-    "is_same",
-    "is_same_column",
-    "items_of",
-    "only_call",
-    "read_stored",
-    "widget_changes",
-]
-
-
 # -- what a stored array or table is made of, told from its pickle stream without building anything
 #
 # The stream is read as a description (`values.streams`): which calls with which arguments, and which of the buffers stored

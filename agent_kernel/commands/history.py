@@ -46,27 +46,19 @@ from agent_kernel.repository.commits import decode_commit
 from agent_kernel.repository.refs import BRANCHES, EPOCH, HEADS, TAGS
 from agent_kernel.repository.runs import HOLDS
 from agent_kernel.session import Repository
-from agent_kernel.session.history import Kernels, Rank, by_name, grown, mask_commit, ranks_of, session_of
+from agent_kernel.session.history import (
+    Kernels,
+    Rank,
+    by_name,
+    grown,
+    is_code,
+    mask_commit,
+    prompt,
+    ranks_of,
+    session_of,
+    title,
+)
 from agent_kernel.text import clean, clock, duration, width_of
-
-__all__ = [
-    "NOTHING",
-    "Finder",
-    "Record",
-    "Step",
-    "Strand",
-    "Timeline",
-    "View",
-    "assign",
-    "draw",
-    "forms_for",
-    "history",
-    "history_arguments",
-    "log",
-    "log_arguments",
-    "reachable_commits",
-]
-
 
 # -- all commits, kept from one question to the next
 
@@ -812,7 +804,7 @@ class Log(Result):
 
     def _html_row(self, found: ObjectId, commit: Commit) -> tuple[str, ...]:
         subject = self._refs(found) + _subject(commit)
-        return short(found), describe.prompt(commit), subject, *map(plain, self._facts(found, commit))
+        return short(found), prompt(commit), subject, *map(plain, self._facts(found, commit))
 
     def _facts(self, found: ObjectId, commit: Commit) -> _Facts:
         rank, grew = by_name(self.ranks.get(found, {})), self.grew.get(found, {})
@@ -879,7 +871,7 @@ def _without_end(pieces: list[Piece]) -> list[Piece]:
 
 def _describe_commit(commit: Commit) -> list[Piece]:
     """The cell's number, a mark where the cell did not end well, and what the commit is about."""
-    number, mark = describe.prompt(commit), _MARKS.get(commit.status, "")
+    number, mark = prompt(commit), _MARKS.get(commit.status, "")
     return [(f"{number} " if number else "", "quiet"), (mark, SIGNS["!"]), (_about(commit), "")]
 
 
@@ -891,8 +883,8 @@ def _about(commit: Commit) -> str:
     """What the commit is about, with the agent where one wrote it."""
     agent = f"{clean(commit.author.name)}: " if commit.author.kind == "agent" else ""
     restart = "(restart) " if "restart" in commit.labels else ""
-    return restart + agent + describe.title(commit)
+    return restart + agent + title(commit)
 
 
 def _fit(commit: Commit, room: int) -> list[Piece]:
-    return cut_pieces(_describe_commit(commit), max(10, room), middle=describe.is_code(commit))
+    return cut_pieces(_describe_commit(commit), max(10, room), middle=is_code(commit))

@@ -29,22 +29,6 @@ if TYPE_CHECKING:
     from agent_kernel.session import Session
     from agent_kernel.storage import Store
 
-__all__ = [
-    "adopt",
-    "cell_ids",
-    "copy_store",
-    "default_store",
-    "find_redirect",
-    "find_store",
-    "is_store",
-    "notebook_of",
-    "remember",
-    "store_path_of",
-    "stores_in",
-    "what_is_new",
-]
-
-
 HIDDEN = ".agent-kernel"
 REDIRECT = "bound.json"
 BUNDLE = ".agentnb"

@@ -34,33 +34,6 @@ if TYPE_CHECKING:
     from agent_kernel.session import Repository, Session
     from agent_kernel.session.committing import Report
 
-__all__ = [
-    "COMMANDS",
-    "Command",
-    "Helped",
-    "Kind",
-    "Notebook",
-    "Overview",
-    "Parser",
-    "Progress",
-    "Question",
-    "RowLines",
-    "Scope",
-    "Tasks",
-    "UsageProblem",
-    "answer",
-    "command_named",
-    "count",
-    "days",
-    "error_json",
-    "expand_help",
-    "package_version",
-    "parser_of",
-    "run",
-    "wants_json",
-    "words_of",
-]
-
 
 # -- what it acts on
 

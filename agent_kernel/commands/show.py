@@ -43,6 +43,7 @@ from agent_kernel.repository import (
     short,
     split_path,
 )
+from agent_kernel.session import history
 from agent_kernel.session.history import changes_between, size_of, summary_of
 from agent_kernel.session.provenance import (
     Environment,
@@ -56,23 +57,6 @@ from agent_kernel.values import previews
 
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
-
-__all__ = [
-    "DocumentReport",
-    "EnvironmentDifferences",
-    "EnvironmentReport",
-    "MaskedOutputs",
-    "details_of",
-    "diff",
-    "diff_arguments",
-    "environment_changes",
-    "environment_facts",
-    "environment_of",
-    "find_differences",
-    "outputs_of",
-    "show",
-    "show_arguments",
-]
 
 
 # -- `diff`, variable by variable, and what they ran on
@@ -140,7 +124,7 @@ def _how(one: NameDiff, touched: set[str] | None) -> str:
 
 def _heads(old: tuple[ObjectId, Commit] | None, new: tuple[ObjectId, Commit], sides: tuple[str, str]) -> list[str]:
     """What the two sides are: commits, and the files that they are in where there are two."""
-    labels = describe.label(*old) if old else "nothing", describe.label(*new)
+    labels = history.label(*old) if old else "nothing", history.label(*new)
     named = (f"{clean(side)}: {label}" if side else label for side, label in zip(sides, labels, strict=True))
     return [f"{sign} {text}" for sign, text in zip(("---", "+++"), named, strict=True)]
 
@@ -270,8 +254,8 @@ class Differences(Result):
         }
 
     def outline(self) -> Differences:
-        old = None if self.old is None else (self.old[0], describe.without_code(self.old[1]))
-        new = self.new[0], describe.without_code(self.new[1])
+        old = None if self.old is None else (self.old[0], history.without_code(self.old[1]))
+        new = self.new[0], history.without_code(self.new[1])
         changes = _without_fields(self.record_changes)
         return replace(self, old=old, new=new, rows=tuple(row.outline() for row in self.rows), record_changes=changes)
 
@@ -360,7 +344,7 @@ class EnvironmentReport(Result):
         return {**where, "environment": facts}
 
     def blocks(self) -> Sequence[Block]:
-        head = Line(describe.label(self.id, self.commit), strong=True)
+        head = Line(history.label(self.id, self.commit), strong=True)
         directory = (("Working directory:", clean(self.commit.cwd)),) if self.commit.cwd else ()
         if self.environment is None:
             return [head, Table(("", ""), directory), Line("its environment was not recorded")]
@@ -581,7 +565,7 @@ def _commit(scope: Scope, found: ObjectId, commit: Commit, *, full: bool) -> Com
     records = describe.changed_records(scope.repo, parent, found)
     return CommitReport(
         found,
-        describe.mask_commit(commit),
+        history.mask_commit(commit),
         refs,
         lines,
         outlines,
@@ -631,7 +615,7 @@ class CommitReport(Result):
 
     def outline(self) -> CommitReport:
         outputs = self.outputs.without_code() if self.full and self.outputs is not None else None
-        commit, changes = describe.without_code(self.commit), _without_fields(self.record_changes)
+        commit, changes = history.without_code(self.commit), _without_fields(self.record_changes)
         return replace(self, commit=commit, lines=self.outlines, outputs=outputs, record_changes=changes)
 
     def blocks(self) -> Sequence[Block]:
@@ -686,7 +670,7 @@ def _date(commit: Commit) -> str:
 def _cell(commit: Commit) -> str:
     assert commit.cell is not None
     how = f"{commit.status}: {commit.cell.error}" if commit.cell.error else commit.status
-    return clean(", ".join(part for part in (describe.prompt(commit), duration(commit.cell.duration_s), how) if part))
+    return clean(", ".join(part for part in (history.prompt(commit), duration(commit.cell.duration_s), how) if part))
 
 
 def _record(repo: Repository, found: ObjectId, name: str) -> RecordReport:
@@ -721,7 +705,7 @@ class RecordReport(Result):
         }
 
     def blocks(self) -> Sequence[Block]:
-        facts = (("Commit:", short(self.commit)), ("Changed in:", describe.label(*self.last)))
+        facts = (("Commit:", short(self.commit)), ("Changed in:", history.label(*self.last)))
         head = Line(f"{self.name}, version {self.version}", strong=True)
         return [head, Table(("", ""), facts), Line(""), Table(("", ""), self.fields, flexible=1)]
 
@@ -768,7 +752,7 @@ class VariableReport(Result):
         facts = [("Commit:", short(self.commit))]
         # What stands in the place of a value that is not saved at all has a size, which nobody asks about.
         facts += [] if self._is_missing else [("Size:", size_text(self.size))]
-        facts.append(("Changed in:", describe.label(*self.last)))
+        facts.append(("Changed in:", history.label(*self.last)))
         line += f" ({self.missing.sentence})" if self.missing else ""
         table = _first_rows(self.summary) if self.summary and self.summary.columns else []
         return [Line(f"{clean(self.name)}: {line}", strong=True), Table(("", ""), tuple(facts)), *table]
@@ -832,7 +816,7 @@ class DocumentReport(Result):
         return {"commit": hex_of(self.id), "notebook": document}
 
     def blocks(self) -> Sequence[Block]:
-        head = Line(describe.label(self.id, self.commit), strong=True)
+        head = Line(history.label(self.id, self.commit), strong=True)
         if self.document is None:
             return [head, Line("no page was recorded: it was made in a terminal, or before the notebook was saved")]
         many = plural(len(self.document.cells), "cell")

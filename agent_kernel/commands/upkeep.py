@@ -21,19 +21,6 @@ if TYPE_CHECKING:
     from agent_kernel.commands.scope import Scope
     from agent_kernel.repository import ForgetReport, GcReport, PruneReport, Stats, VerifyReport
 
-__all__ = [
-    "forget",
-    "forget_arguments",
-    "gc",
-    "gc_arguments",
-    "prune",
-    "prune_arguments",
-    "stats",
-    "stats_arguments",
-    "verify",
-    "verify_arguments",
-]
-
 
 def verify_arguments(parser: Parser) -> None:
     parser.explains(

@@ -31,8 +31,6 @@ from agent_kernel.repository import Commit, ObjectId, Unsaved, hex_of
 from agent_kernel.session.committing import Report
 from agent_kernel.session.history import title
 
-__all__ = ["parser", "worker"]
-
 _ABOUT: Final = """\
 Run code in the variables of a store, for a program that writes requests to standard input, one JSON object a line, and
 reads one answer a line from standard output. The first line says what came back of an earlier process.

@@ -24,21 +24,6 @@ from agent_kernel.records.lists import RecordList, names_of_lists
 from agent_kernel.records.schema import Record
 from agent_kernel.session.snapshot import Repository
 
-__all__ = [
-    "BESIDE_BYTES",
-    "PART_BYTES",
-    "Fields",
-    "Pages",
-    "Parts",
-    "Rows",
-    "Spine",
-    "cut",
-    "pages_of",
-    "read_items",
-    "write_items",
-]
-
-
 # -- lists that grow
 #
 # They are stored so that each version costs what is new in it.

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from agent_kernel.magics.extension import MakePanels
     from agent_kernel.magics.shell import Shell
 
-__all__ = ["load_ipython_extension", "unload_ipython_extension"]
-
 
 def load_ipython_extension(shell: InteractiveShell, make_panels: MakePanels | None = None) -> None:
     """Make every cell of this IPython a commit. `make_panels`: makes the panels of a kernel."""

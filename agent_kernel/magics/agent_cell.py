@@ -25,20 +25,6 @@ from agent_kernel.errors import InvalidRefNameError
 from agent_kernel.magics.extension import has_agent_header
 from agent_kernel.repository.refs import check_ref_name
 
-__all__ = [
-    "AgentCell",
-    "Reading",
-    "first_line",
-    "header_parser",
-    "is_python",
-    "is_question",
-    "read",
-    "reading_of",
-    "runs",
-    "split_cell",
-]
-
-
 # -- whether the body of a `%%agent` cell is a task in plain words, or code
 #
 # What compiles is code, unless it is nothing but words that name nothing here ("プロットして", "not now"). What does not compile is

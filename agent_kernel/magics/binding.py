@@ -54,9 +54,6 @@ if TYPE_CHECKING:
     from agent_kernel.session.tracking import Living
     from agent_kernel.storage import Durability
 
-__all__ = ["Binding", "CellPanels", "NoPanels", "Notices", "Options", "OutputRecorder", "can_ask"]
-
-
 logger = logging.getLogger(__name__)
 
 

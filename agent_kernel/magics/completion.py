@@ -14,8 +14,6 @@ from agent_kernel.commands.scope import COMMANDS, Kind, Parser, Scope, UsageProb
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.repository import split_path
 
-__all__ = ["candidates", "words_so_far"]
-
 _LINE = re.compile(r"\s*(?:[^\W\d]\w*\s*=\s*)?%agent\s+(.*)", re.DOTALL)
 
 

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from agent_kernel.agents.gate import Gate
     from agent_kernel.magics.shell import Shell
 
-__all__ = ["active_parts", "active_state", "guard_page"]
-
-
 _BUNDLES: Final = frozenset({"display_data", "update_display_data", "execute_result"})
 _WIDGET_TARGET: Final = "jupyter.widget"
 _KNOWN: Final = frozenset({_WIDGET_TARGET, "jupyter.widget.control", "jupyter.widget.version"})

@@ -54,21 +54,6 @@ if TYPE_CHECKING:
     from agent_kernel.magics.tasks import Tasks
     from agent_kernel.storage import Durability
 
-__all__ = [
-    "AgentKernel",
-    "AgentMagics",
-    "Blanker",
-    "CellHooks",
-    "CellRecorder",
-    "LiveNotebook",
-    "MakePanels",
-    "VerbHelp",
-    "cell_id_of",
-    "has_agent_header",
-    "is_only_agent_lines",
-    "starts_with_the_kernel",
-]
-
 logger = logging.getLogger(__name__)
 
 

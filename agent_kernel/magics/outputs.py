@@ -28,12 +28,6 @@ from agent_kernel.session.history import escape_surrogates
 if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
 
-__all__ = [
-    "KernelTap",
-    "TerminalTap",
-    "replace",
-]
-
 
 # -- one output as it was published, before it is stored: nothing of it is asked for twice, or made again
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
-__all__ = ["CellInfo", "Outcome", "Shell"]
-
 
 class CellInfo(Protocol):
     """A cell that is about to run. Newer releases also have `cell_id`."""

@@ -58,22 +58,6 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Outputs
     from agent_kernel.repository.objects import Output as KeptOutput
 
-__all__ = [
-    "ForkedShell",
-    "Notebook",
-    "OwnNamespace",
-    "RunDisplay",
-    "Runner",
-    "ShellExecutor",
-    "Step",
-    "Terminal",
-    "find_open_step",
-    "lines_of",
-    "make_worker_shell",
-    "nest_runner",
-    "show_events",
-]
-
 
 # -- let a step await while the notebook's own event loop runs, as in a kernel it does: on a loop of its own
 #

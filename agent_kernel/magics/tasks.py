@@ -61,18 +61,6 @@ if TYPE_CHECKING:
     from agent_kernel.magics.shell import Shell
     from agent_kernel.session.committing import Report
 
-__all__ = [
-    "QUESTION",
-    "CellRequests",
-    "Request",
-    "TaskEnded",
-    "Tasks",
-    "check_code",
-    "choices",
-    "follow_race",
-    "in_words",
-]
-
 
 # -- let a run go on while no cell runs, as if the cell that gave the task ran on
 #

@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import Context, MCPServer
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["Call", "MainThread", "guard_app", "main", "over_http", "over_stdio", "server_of"]
-
-
 Call: typing.TypeAlias = Callable[[str, dict[str, object], str], Awaitable[ToolAnswer]]
 
 _READS: Final = frozenset({"list_variables", "preview", "history", "show", "diff"})

@@ -55,22 +55,6 @@ if TYPE_CHECKING:
     from agent_kernel.agents.run import Run
     from agent_kernel.repository import Entry
 
-__all__ = [
-    "TOOLS",
-    "Answer",
-    "Kernel",
-    "Steps",
-    "StoredBranch",
-    "ToolAnswer",
-    "ToolCall",
-    "Tools",
-    "answered",
-    "connect",
-    "open_store",
-    "without_input",
-]
-
-
 MOST_CHARS: Final = 20_000
 _MOST_NAMES: Final = 500
 _WORD = re.compile(r"[^\W\d]\w*")

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Unsaved
     from agent_kernel.session import Report
 
-__all__ = ["Job", "JobQueue", "Panels"]
-
-
 logger = logging.getLogger(__name__)
 
 _RACE = ("agent_kernel.agents.races", "Race")

@@ -44,39 +44,6 @@ if TYPE_CHECKING:
     from agent_kernel.session import Report, Repository, Session
     from agent_kernel.session.committing import Operation
 
-__all__ = [
-    "ACTS",
-    "Act",
-    "ActJob",
-    "Aimed",
-    "Branched",
-    "Claimed",
-    "Committed",
-    "Decided",
-    "Merged",
-    "Named",
-    "Nothing",
-    "Outcome",
-    "PendingCells",
-    "Picked",
-    "Resumed",
-    "SharedState",
-    "Switched",
-    "Tagged",
-    "Undone",
-    "act_of",
-    "check",
-    "complete_plan",
-    "count_changes",
-    "describe_act_failure",
-    "describe_question_failure",
-    "do",
-    "name_of",
-    "tag",
-    "write_notebook",
-]
-
-
 _Revision = Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
 _Names = Annotated[tuple[Annotated[str, msgspec.Meta(max_length=1_000)], ...], msgspec.Meta(max_length=10_000)]
 

@@ -39,20 +39,6 @@ if TYPE_CHECKING:
     from agent_kernel.panels import JobQueue
     from agent_kernel.session import Repository, Session
 
-__all__ = [
-    "Answer",
-    "Channel",
-    "Comm",
-    "Listener",
-    "PanelContext",
-    "PanelServer",
-    "Reply",
-    "complete_opening",
-    "keep_thread",
-    "with_ways_on",
-]
-
-
 logger = logging.getLogger(__name__)
 
 Answer = dict[str, object]

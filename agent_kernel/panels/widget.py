@@ -34,23 +34,6 @@ if TYPE_CHECKING:
     from agent_kernel.panels import JobQueue
     from agent_kernel.panels.server import Answer, Comm, PanelContext, PanelServer
 
-__all__ = [
-    "ROWS",
-    "BoardPanel",
-    "Card",
-    "HistoryPanel",
-    "LiveDisplay",
-    "Offer",
-    "Refresher",
-    "identify_card",
-    "open_panel",
-    "race_panel",
-    "read_bundle",
-    "represent_race",
-    "represent_result",
-    "start_of",
-]
-
 logger = logging.getLogger(__name__)
 
 

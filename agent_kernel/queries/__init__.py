@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Entry
     from agent_kernel.session import Repository
 
-__all__ = ["CARD", "FOOTER", "HISTORY", "RUN", "row_lines"]
 
 # -- what front ends know our displays by
 

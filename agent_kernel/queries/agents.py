@@ -57,27 +57,6 @@ if TYPE_CHECKING:
     from agent_kernel.commands.history import Record
     from agent_kernel.repository import Commit
 
-__all__ = [
-    "Asks",
-    "Happened",
-    "RaceCandidate",
-    "RaceRow",
-    "RaceStatus",
-    "ReportRow",
-    "RunDetails",
-    "RunQuestion",
-    "RunStep",
-    "asks_of",
-    "describe_effects",
-    "keeps",
-    "note_of",
-    "race",
-    "report_of",
-    "represent_card",
-    "represent_question",
-    "run",
-]
-
 
 # -- what a person is asked before a step runs: its code, and a report of what it would reach, write, import, read, delete
 #

@@ -52,36 +52,6 @@ from agent_kernel.values.streams import Call
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = [
-    "Against",
-    "ArrayDiff",
-    "ArrayRow",
-    "Cell",
-    "Change",
-    "CodeDiff",
-    "Column",
-    "Comparison",
-    "Details",
-    "EnvironmentDiff",
-    "Mark",
-    "Pair",
-    "PairsDiff",
-    "PicturesDiff",
-    "TableDiff",
-    "TableRow",
-    "TextDiff",
-    "ValueDiff",
-    "attribute_rows",
-    "before_of",
-    "between",
-    "code",
-    "commit",
-    "compare",
-    "environment",
-    "key_rows",
-    "summary_of",
-]
-
 
 # -- what two versions of a variable look like side by side; dicts by their keys, objects by their attributes
 

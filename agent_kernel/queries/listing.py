@@ -72,41 +72,12 @@ from agent_kernel.repository import ObjectId, hex_of, person, short
 from agent_kernel.session.history import Kernels, about, by_name, grown, grown_between, prompt, ranks, ranks_of
 from agent_kernel.text import plural
 from agent_kernel.values import previews
-from agent_kernel.values.previews import growth
 
 if TYPE_CHECKING:
     from agent_kernel.agents.events import Event
     from agent_kernel.repository import Commit
     from agent_kernel.session import Repository
     from agent_kernel.storage import Store
-
-__all__ = [
-    "Colours",
-    "Fold",
-    "Item",
-    "Listing",
-    "Piece",
-    "Position",
-    "Query",
-    "QueryContext",
-    "Spread",
-    "cells_took",
-    "code_line",
-    "colours_of",
-    "day_of",
-    "find_stop",
-    "growth",
-    "lay_out",
-    "make_wait_row",
-    "pieces_of",
-    "row_of",
-    "run_row",
-    "side_of",
-    "status_of",
-    "task_of",
-    "wait_row",
-    "where_stopped",
-]
 
 
 # -- which commits stand together in the list: the steps of an agent's run, cells that changed nothing, runs of one cell

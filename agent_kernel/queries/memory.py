@@ -34,34 +34,6 @@ from agent_kernel.values.previews import MASK, Preview
 from agent_kernel.values.previews.redaction import labels_a_secret, speaks_of_secrets
 from agent_kernel.values.streams import Buffer, Call, Name, calls
 
-__all__ = [
-    "FORMATS",
-    "UNREAD",
-    "Categories",
-    "Chained",
-    "ColumnSample",
-    "Elements",
-    "Frame",
-    "Joined",
-    "Masked",
-    "Memory",
-    "Moment",
-    "Numbers",
-    "Steps",
-    "Texts",
-    "Things",
-    "all_of",
-    "differ",
-    "elements_of",
-    "frame_of",
-    "is_hidden",
-    "is_named_a_secret",
-    "may_name_a_secret",
-    "numbers_of",
-    "values_of",
-]
-
-
 FORMATS: Final = {
     "f8": "d",
     "f4": "f",

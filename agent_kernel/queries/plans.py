@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from agent_kernel.session import Repository
     from agent_kernel.values.aliases import SaveFailure
 
-__all__ = ["Plan", "change_fields", "plan"]
-
 _MOST = 1_000  # names of a kind
 _FEW = 3  # differences of one value
 _SIGNED = ("+ ", "− ", "~ ")

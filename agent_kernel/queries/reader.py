@@ -55,30 +55,6 @@ from agent_kernel.values import previews
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = [
-    "At",
-    "Between",
-    "Code",
-    "Failure",
-    "Listed",
-    "Located",
-    "Nothing",
-    "OfRun",
-    "OfVariable",
-    "Opened",
-    "Planned",
-    "Reader",
-    "Revision",
-    "branches",
-    "failure",
-    "in_words",
-    "locate",
-    "open_",
-    "read",
-    "represent_in",
-    "rows",
-]
-
 
 # -- what may be asked: one structure for each question, with bounds, so that no question costs more than it should
 

@@ -42,22 +42,6 @@ from agent_kernel.values.previews.redaction import names_its_neighbours
 if TYPE_CHECKING:
     from agent_kernel.session import Repository
 
-__all__ = [
-    "FEWEST",
-    "MOST_ROWS",
-    "SOME",
-    "UNKNOWN",
-    "MovedRows",
-    "Rows",
-    "diff_previews",
-    "diff_series",
-    "diff_tables",
-    "match_rows",
-    "row_lines",
-    "row_moves",
-    "rows_of",
-]
-
 
 # -- which row of a table is which row of its next version, by what they hold: for tables whose rows were numbered anew
 #

@@ -17,9 +17,6 @@ import msgspec
 
 from agent_kernel.text import clean
 
-__all__ = ["Budget", "DiffLine", "Piece", "count_of", "diff_lines", "html_of", "pieces_of", "words_of"]
-
-
 # -- find what two texts have in common, and spend no more than a bounded time on all texts of one question
 #
 # Python's matcher takes time by the cube of the length where texts repeat themselves, as rows of zeros and ones do. So it is

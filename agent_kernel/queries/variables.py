@@ -54,20 +54,6 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Cell
     from agent_kernel.session.provenance import NotebookCell
 
-__all__ = [
-    "MOST_READ",
-    "NotebookDocument",
-    "OutputView",
-    "SavedCell",
-    "VariableDiff",
-    "cells",
-    "diff_arrays",
-    "numbers_in",
-    "outputs",
-    "picture_of",
-    "variable",
-]
-
 
 # -- `outputs` and `cells`: what a cell showed, and the page that it stood on. Text is masked; pictures come as data, so many of them as fit into one answer
 #

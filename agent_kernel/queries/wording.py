@@ -23,31 +23,6 @@ if TYPE_CHECKING:
     from agent_kernel.session import Repository
     from agent_kernel.session.history import Rank
 
-__all__ = [
-    "PLAIN",
-    "Changed",
-    "Side",
-    "Style",
-    "chips_of",
-    "combine_changes",
-    "commit_text",
-    "counts_of",
-    "footer",
-    "node_of",
-    "prompts",
-    "run_footer",
-    "select_changed",
-    "shorten_line",
-    "sign_of",
-    "step_called",
-    "store_id",
-    "style_of",
-    "subject_of",
-    "text_of",
-    "why",
-]
-
-
 _SUBJECT = 200  # characters; a panel is narrower
 _NAME = 120
 _CALLED = 40

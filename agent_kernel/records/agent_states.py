@@ -38,8 +38,6 @@ from agent_kernel.records.schema import Record
 if TYPE_CHECKING:
     from agent_kernel.repository import Repository
 
-__all__ = ["AgentCheckpoint", "AgentRecord", "AgentSnapshot", "Agents", "RecoveryStats", "Supervisor"]
-
 logger = logging.getLogger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")

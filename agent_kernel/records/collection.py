@@ -66,18 +66,6 @@ if TYPE_CHECKING:
     from agent_kernel.records.documents import Seal, Secret
     from agent_kernel.records.lines import Look
 
-__all__ = [
-    "MOST_KEY",
-    "Change",
-    "Follower",
-    "Records",
-    "Subscription",
-    "exactly",
-    "is_in_transaction",
-    "together",
-    "transaction",
-]
-
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 Where: TypeAlias = "Mapping[str, object] | Callable[[Any], object]"

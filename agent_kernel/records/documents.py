@@ -26,43 +26,6 @@ from agent_kernel.storage import SupportsLiveness
 if TYPE_CHECKING:
     from agent_kernel.repository import Repository
 
-__all__ = [
-    "Seal",
-    "Secret",
-    "as_document",
-    "call_with",
-    "checks_arguments",
-    "each_of",
-    "first_free",
-    "functions",
-    "is_alive",
-    "is_plain",
-    "is_several",
-    "is_text",
-    "keep_infinite",
-    "level_of_caller",
-    "new_id",
-    "not_negative",
-    "now_s",
-    "pack_json",
-    "require_choice",
-    "require_mapping",
-    "require_name",
-    "require_plain_function",
-    "require_result",
-    "require_takes",
-    "require_text",
-    "require_watcher",
-    "require_whole",
-    "require_yes_or_no",
-    "seconds",
-    "shorten",
-    "shown",
-    "sortable",
-    "texts",
-    "this_process",
-    "unpack_json",
-]
 
 # -- checks of arguments that several verbs share: one that makes no sense raises, before anything is stored
 #

@@ -35,8 +35,6 @@ from agent_kernel.records.trees import Row
 if TYPE_CHECKING:
     from agent_kernel.repository import Repository
 
-__all__ = ["Indexing", "Knowledge", "KnowledgeBase", "Source"]
-
 IndexStatus: TypeAlias = Literal["running", "paused", "completed", "failed"]
 SourceStatus: TypeAlias = Literal["pending", "indexing", "indexed", "failed"]
 

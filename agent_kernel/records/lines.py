@@ -79,21 +79,6 @@ from agent_kernel.storage import SupportsItems
 if TYPE_CHECKING:
     from agent_kernel.repository import Holder, Repository, Writer
 
-__all__ = [
-    "BranchLine",
-    "Edit",
-    "Line",
-    "Look",
-    "Packer",
-    "PastLine",
-    "Pending",
-    "StoreLine",
-    "flush",
-    "last_deleted_version",
-    "line_of",
-    "note_deleted_version",
-]
-
 T = TypeVar("T")
 _LINES: Final[weakref.WeakSet[Line]] = weakref.WeakSet()
 logger = logging.getLogger(__name__)

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from agent_kernel.records.documents import Seal, Secret
     from agent_kernel.repository import Repository
 
-__all__ = ["ListChange", "RecordList", "names_of_lists", "place_of"]
-
 S = TypeVar("S")
 
 # Beside branches a tail is written anew with each item, as a value of whole pages of 4 KB: the shorter, the more of the last page

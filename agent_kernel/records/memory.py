@@ -36,8 +36,6 @@ from agent_kernel.records.trees import decode_row
 if TYPE_CHECKING:
     from agent_kernel.records.state import State
 
-__all__ = ["Memory", "Tier", "Tiers"]
-
 logger = logging.getLogger(__name__)
 
 Message: TypeAlias = dict[str, Any]

@@ -38,8 +38,6 @@ from agent_kernel.values.previews.redaction import is_secret_under, names_a_secr
 if TYPE_CHECKING:
     from agent_kernel.repository import ObjectId, Repository, Tree, Writer
 
-__all__ = ["RecordMerge", "changes_of_records", "field_texts", "merge_records", "read_row"]
-
 _Clash: TypeAlias = "tuple[tuple[str, ...], object, object]"  # the way to a value, and what either side has
 
 _MOST_CLASHES: Final = 8  # fields of one record that an error names

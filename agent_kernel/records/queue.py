@@ -63,8 +63,6 @@ if TYPE_CHECKING:
 
     from agent_kernel.repository import Repository
 
-__all__ = ["Counts", "Lock", "Member", "Mode", "Queue", "Task", "TaskStatus", "Team", "Teams"]
-
 TaskStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed", "cancelled"]
 
 _CHANCE: Final = random.SystemRandom()  # the program's random numbers stay as they are

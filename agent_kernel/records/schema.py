@@ -56,27 +56,6 @@ from agent_kernel.records.documents import (
 )
 from agent_kernel.records.trees import Row
 
-__all__ = [
-    "ROWS",
-    "TOO_DEEP",
-    "Document",
-    "Plane",
-    "Record",
-    "Schema",
-    "as_rows",
-    "as_table",
-    "describe",
-    "find_omission",
-    "is_too_deep",
-    "known_schemas",
-    "migration",
-    "reason_of",
-    "require_plane",
-    "require_table",
-    "require_valid",
-    "require_validator",
-]
-
 M = TypeVar("M", bound=BaseModel)
 Plane: TypeAlias = Literal["branch", "store"]
 Document: TypeAlias = dict[str, Any]

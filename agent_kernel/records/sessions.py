@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from agent_kernel.records.lines import Pending
     from agent_kernel.repository import Holder, ObjectId, Repository
 
-__all__ = ["SESSIONS", "LiveBranch"]
-
 logger = logging.getLogger(__name__)
 
 

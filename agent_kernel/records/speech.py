@@ -29,8 +29,6 @@ from agent_kernel.records.schema import Record
 if TYPE_CHECKING:
     from agent_kernel.repository import Repository
 
-__all__ = ["Speech", "SpeechRecord", "SpeechSession", "Utterance"]
-
 Kind: TypeAlias = Literal["stt", "tts", "conversation"]
 StreamingMode: TypeAlias = Literal["batch", "streaming", "realtime"]
 SpeechStatus: TypeAlias = Literal["active", "paused", "ended", "failed"]

@@ -77,8 +77,6 @@ if TYPE_CHECKING:
     from agent_kernel.records.memory import Memory, Tiers
     from agent_kernel.repository import Repository
 
-__all__ = ["Rules", "Scope", "State"]
-
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)

@@ -50,8 +50,6 @@ from agent_kernel.records.schema import Record
 if TYPE_CHECKING:
     from agent_kernel.repository import Repository
 
-__all__ = ["CachedResult", "Tool", "ToolRun", "ToolStats", "Tools"]
-
 P = ParamSpec("P")
 logger = logging.getLogger(__name__)
 R = TypeVar("R")

@@ -30,28 +30,6 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Repository, Writer
     from agent_kernel.repository.objects import Objects
 
-__all__ = [
-    "LIST",
-    "LIST_PART",
-    "RecordTree",
-    "Row",
-    "Version",
-    "changed_records",
-    "changed_units",
-    "decode_row",
-    "encode_entry",
-    "entries_of",
-    "history_from",
-    "is_counter",
-    "key_of",
-    "name_of",
-    "plan_cuts",
-    "read_entry",
-    "recent_of",
-    "tree_of",
-    "unit_of",
-]
-
 LIST: Final = "list"  # the collection of lists: what is added to one lies there
 LIST_PART: Final = "list part"  # and what was added long ago here
 _INLINE: Final = 1_024  # bytes of a row that lies in the tree itself

@@ -43,8 +43,6 @@ from agent_kernel.records.schema import Record
 if TYPE_CHECKING:
     from agent_kernel.repository import Repository
 
-__all__ = ["Progress", "Step", "StepRun", "Workflow", "WorkflowCheckpoint", "Workflows"]
-
 Status: TypeAlias = Literal["PENDING", "RUNNING", "PAUSED", "WAITING", "COMPLETED", "FAILED", "CANCELLED"]
 StepStatus: TypeAlias = Literal["PENDING", "RUNNING", "COMPLETED", "FAILED", "SKIPPED"]
 _DONE: Final = ("COMPLETED", "SKIPPED")

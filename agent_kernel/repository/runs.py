@@ -22,17 +22,6 @@ if TYPE_CHECKING:
     from agent_kernel.repository.repository import Repository
     from agent_kernel.repository.rewrite import Redaction
 
-__all__ = [
-    "EVENTS",
-    "HOLDS",
-    "Forgetting",
-    "change_events",
-    "code_of_events",
-    "count_damaged_events",
-    "events_of",
-    "let_go",
-]
-
 EVENTS: Final = b"e/"
 HOLDS: Final = b"a/"  # who drives a run, by its id
 GONE: Final = "(forgotten)"

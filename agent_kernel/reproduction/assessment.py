@@ -46,7 +46,7 @@ from agent_kernel.reproduction.comparison import (
 )
 from agent_kernel.reproduction.equality import Tolerance
 from agent_kernel.reproduction.line import Brought, Line, LineCell, Rerun, read_document, read_line, rerun
-from agent_kernel.session import Repository, trust
+from agent_kernel.session import Repository, history, trust
 from agent_kernel.text import clean, cut, duration, list_names, plural
 from agent_kernel.values import previews
 
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from agent_kernel.repository import Commit, ObjectId
     from agent_kernel.reproduction.line import Ran
 
-__all__ = ["CellReport", "Reproduction", "Settings", "VariableReport", "assess", "parser", "reproduce"]
 
 # -- what came of it, as text, as JSON, as a page of its own, and as a badge for a README
 
@@ -1058,7 +1057,7 @@ def _of_history(plan: _Plan, store: str, notebook: Path | None, ref: str | None)
         assert line.tip is not None
         run = list(line.run)
         on = f" on {clean(line.branch)}" if line.branch else ""
-        what = f"{plural(len(run), 'cell')}{on} run again, up to {describe.label(line.tip, repo.commit_at(line.tip))}"
+        what = f"{plural(len(run), 'cell')}{on} run again, up to {history.label(line.tip, repo.commit_at(line.tip))}"
         is_trusted = trust.is_trusted(repo)
         brought = line.all_brought if is_trusted else ()
         with (

@@ -28,21 +28,6 @@ if TYPE_CHECKING:
     from agent_kernel.reproduction.line import LineCell, Ran
     from agent_kernel.session import Repository
 
-__all__ = [
-    "TIMED",
-    "Cause",
-    "CellCauses",
-    "Code",
-    "Selection",
-    "Tracer",
-    "cause_of_failure",
-    "imports",
-    "names_set",
-    "read_changed",
-    "reads",
-    "statements",
-    "targets",
-]
 
 # -- what a cell's code sets and reads by name, told from its syntax alone
 

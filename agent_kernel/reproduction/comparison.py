@@ -41,18 +41,6 @@ if TYPE_CHECKING:
     from agent_kernel.reproduction.line import SavedOutput
     from agent_kernel.storage import Store
 
-__all__ = [
-    "Outcome",
-    "Side",
-    "StateComparison",
-    "Verdict",
-    "compare_outputs",
-    "outputs_of_commit",
-    "outputs_of_file",
-    "read_manifest_list",
-    "worst",
-]
-
 Outcome: TypeAlias = Literal["same", "equal within tolerance", "different", "failed", "not comparable"]
 
 _ORDER: Final[tuple[Outcome, ...]] = ("same", "equal within tolerance", "not comparable", "different", "failed")

@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, Final, NamedTuple, TypeAlias
 
-__all__ = ["Equality", "Tolerance", "compare_values", "main"]
-
 _LARGEST_COUNT: Final = 2.0**53  # above it not every whole number is a float
 _MOST_STEPS: Final = 2_000_000
 _DEEPEST: Final = 200

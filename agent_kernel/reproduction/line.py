@@ -37,21 +37,6 @@ if TYPE_CHECKING:
 
     from agent_kernel.repository import Commit, ObjectId
 
-__all__ = [
-    "Brought",
-    "Line",
-    "LineCell",
-    "Ran",
-    "Rerun",
-    "SavedOutput",
-    "begin",
-    "find_commits",
-    "read_document",
-    "read_line",
-    "rerun",
-    "take",
-]
-
 
 # Kernels that are not Python's, by how their names begin, where a file does not say their language.
 _KERNELS: Final = {"julia": "Julia", "ir": "R", "xr": "R", "bash": "Bash", "deno": "TypeScript", "rust": "Rust", "sos": "SoS",

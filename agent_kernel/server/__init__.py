@@ -52,22 +52,6 @@ from agent_kernel.session.trust import is_registered, is_trusted
 from agent_kernel.storage import open_store
 from agent_kernel.storage.archive import SUFFIX
 
-__all__ = [
-    "QUESTIONS",
-    "ROUTES",
-    "AgentKernelServer",
-    "BundlePages",
-    "OpenStore",
-    "OpenStores",
-    "Parameter",
-    "ProblemError",
-    "Question",
-    "Roots",
-    "arguments",
-    "problem_of",
-    "tag_of",
-]
-
 # -- why a request is not answered: a status for the protocol, a word for programs, one line for people
 
 _FOREIGN = "this history was made elsewhere or was moved; open its notebook with a kernel, or say %agent trust there"

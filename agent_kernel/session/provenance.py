@@ -31,27 +31,6 @@ from agent_kernel.values.redacted_values import Reader, RedactedNumbers, Redacte
 if TYPE_CHECKING:
     from agent_kernel.repository import Cell, Objects, Outputs, Writer
 
-__all__ = [
-    "Environment",
-    "Forgotten",
-    "NotebookCell",
-    "NotebookSnapshot",
-    "decode_cell",
-    "decode_environment",
-    "document_of",
-    "find_version",
-    "import_folders",
-    "installed_in",
-    "list_distributions",
-    "page_of",
-    "read_environment",
-    "read_notebook",
-    "read_page",
-    "store_cell",
-    "version_now",
-]
-
-
 _LARGEST: Final = 64 << 20  # bytes of a file, most of them pictures, that may be read after a cell; and of a page
 
 

@@ -19,18 +19,6 @@ from contextlib import suppress
 from typing import Any, Final, Protocol, TypeAlias, cast
 from urllib.parse import parse_qsl, unquote, unquote_to_bytes, urlsplit
 
-__all__ = [
-    "ClosedError",
-    "TooLargeError",
-    "characters",
-    "from_bytes",
-    "from_int",
-    "from_text",
-    "has_encoded",
-    "spans",
-]
-
-
 _TELLING: Final = 8  # characters of a part of a text that is a value by itself
 _WHOLE: Final = re.compile(r"[A-Za-z0-9+/_\-\s]{11,}={0,2}\s*")
 _HEX: Final = re.compile(r"(?:[0-9A-Fa-f]{2}[\s:]?){8,}")

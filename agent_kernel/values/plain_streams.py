@@ -34,8 +34,6 @@ from agent_kernel.values.restore.context import current
 from agent_kernel.values.restore.paths import FOREIGN
 from agent_kernel.values.streams import Finding
 
-__all__ = ["PlainUnpickler"]
-
 _MOST_DIGITS: Final = 10_000
 _MOST_IN_A_KEY: Final = 10_000  # objects, each counted as often as it stands there: so long it takes to hash
 _DEEPEST_KEY: Final = 100

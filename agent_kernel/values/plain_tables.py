@@ -24,9 +24,6 @@ from agent_kernel.errors import UntrustedValueError
 from agent_kernel.values.restore import arrays, frames
 from agent_kernel.values.restore.buffers import StoredBytes, bytes_of
 
-__all__ = ["BARE", "FUNCTIONS", "ZONES", "Callee", "Part", "bare_array", "class_named", "is_constant", "is_scalar", "new",
-           "object_column", "refuse", "set_byte_order", "settle"]  # fmt: skip
-
 _PACKAGE: Final = "agent_kernel.values.restore"
 BARE: Final = f"{_PACKAGE}.arrays.object_array_bare"
 _KINDS: Final = "biufcmMSU"  # of dtypes whose memory is data, whatever it holds

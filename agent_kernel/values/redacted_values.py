@@ -58,17 +58,6 @@ from agent_kernel.values.previews.redaction import (
 )
 from agent_kernel.values.references import is_library
 
-__all__ = [
-    "DATABASE_MODULES",
-    "NETWORK_MODULES",
-    "SHORTEST",
-    "Reader",
-    "RedactedNumbers",
-    "RedactedTexts",
-    "is_in_memory",
-    "spellings",
-]
-
 SHORTEST: Final = 4  # characters of what is looked for; the sign of a number is not counted
 _TELLING: Final = 8  # of a longer text, so many at its beginning tell it, where it is cut off behind them
 _LONG_BEGINNING: Final = 24  # characters that tell a text also where they end with one of its words

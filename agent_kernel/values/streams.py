@@ -19,8 +19,6 @@ from agent_kernel.values.groups import Layout
 from agent_kernel.values.introspection import referents
 from agent_kernel.values.references import NUMPYS_NAN, load_nan
 
-__all__ = ["MOST_STEPS", "Buffer", "Call", "Name", "calls", "peek"]
-
 
 class StoredGroup(msgspec.Struct, frozen=True):
     """A group to load: `stream(i)` gives the bytes of its i-th blob, `buffer(i)` a handle that reads it into memory.

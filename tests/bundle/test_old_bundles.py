@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from agent_kernel.bundle import opening
-from agent_kernel.bundle.exporting import BUNDLE_VERSION
 from agent_kernel.errors import LoadError
 from agent_kernel.session import Repository
+from agent_kernel.storage.archive import BUNDLE_VERSION
 from tests.support.notebooks import Notebook
 
 BUNDLES = sorted((Path(__file__).parent.parent / "fixtures").glob("bundle-*.agentnb"))

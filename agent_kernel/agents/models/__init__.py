@@ -30,37 +30,6 @@ from agent_kernel.quiet import uninterrupted
 if TYPE_CHECKING:
     from collections.abc import Container, Coroutine, Mapping
 
-__all__ = [
-    "CAME",
-    "ENVIRONMENT",
-    "SCRIPTS",
-    "Answer",
-    "AssistantMessage",
-    "CodeReader",
-    "Delta",
-    "Fenced",
-    "FunctionModel",
-    "Message",
-    "Model",
-    "Request",
-    "ScriptedModel",
-    "Stream",
-    "ToolResult",
-    "Turn",
-    "UserMessage",
-    "check_model",
-    "check_price",
-    "in_words",
-    "is_free",
-    "is_own",
-    "later",
-    "model_named",
-    "register",
-    "split",
-    "without_surrogates",
-]
-
-
 _CHARS_A_TOKEN = 4  # what counts are made of where nobody counts
 
 

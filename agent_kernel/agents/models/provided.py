@@ -47,19 +47,6 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings
     from pydantic_ai.tools import ToolDefinition
 
-__all__ = [
-    "EXTRAS",
-    "Provided",
-    "answer_of",
-    "is_local",
-    "make_model",
-    "names_tools",
-    "refusals",
-    "refuses_to_stream",
-    "wrap_model",
-]
-
-
 _TOOL = "run_python"
 _SCHEMA = {
     "type": "object",

@@ -56,9 +56,6 @@ from agent_kernel.agents.review.meaning import (
 from agent_kernel.values.introspection import module_dict
 from agent_kernel.values.references import is_library
 
-__all__ = ["automagic", "bindings", "is_risky", "review", "shorten_code", "without_magics"]
-
-
 # -- code as IPython takes it, without its magics: what they would do, and the Python that is left to read
 
 # They run the code that follows them, or only look.

@@ -35,50 +35,6 @@ from agent_kernel.values.introspection import (
 from agent_kernel.values.redacted_values import DATABASE_MODULES, NETWORK_MODULES, is_in_memory
 from agent_kernel.values.references import is_library
 
-__all__ = [
-    "BROWSER",
-    "BUILTINS",
-    "COLUMN_WORDS",
-    "FUNCTIONS",
-    "HARMLESS",
-    "HARMLESS_DUNDERS",
-    "HARMLESS_TYPES",
-    "HIDDEN_WAYS",
-    "METHODS",
-    "MODULES",
-    "OPENERS",
-    "PATH_WORDS",
-    "PYTHONS_OWN",
-    "QUIET_TYPES",
-    "READS",
-    "READ_OF_OPEN",
-    "SHOWN_AS",
-    "SINKS",
-    "SQL_LEAVES",
-    "SQL_READS",
-    "SQL_SETTINGS",
-    "SQL_WRITES",
-    "STATEMENTS",
-    "TALKER_WORDS",
-    "WHOLE_MODULES",
-    "WRITERS",
-    "WRITES",
-    "Meanings",
-    "entry_of",
-    "find_in_modules",
-    "is_getattr",
-    "is_globals",
-    "is_mapped",
-    "kind_of_open",
-    "kind_of_register",
-    "kind_reached",
-    "meaning_of",
-    "module_kind",
-    "reaches",
-    "words",
-]
-
-
 # -- what reaches outside the variables, by the names under which Python and its libraries offer it: tables for `review`
 
 

@@ -51,9 +51,6 @@ from agent_kernel.values.previews.redaction import (
 if TYPE_CHECKING:
     import fractions
 
-__all__ = ["LEAST", "content", "interest", "is_picture", "noun"]
-
-
 MOST_BYTES = 2_048
 LONGEST_TEXT = 120
 MODEL = "model"

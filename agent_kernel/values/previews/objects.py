@@ -51,9 +51,6 @@ from agent_kernel.values.previews.model import (
 )
 from agent_kernel.values.previews.redaction import labels_a_secret, names_a_secret, names_its_neighbours
 
-__all__ = ["constructor_text", "is_model", "with_attributes"]
-
-
 # -- previews of functions, classes, modules and exceptions: what they are called, never what they would say
 #
 # Signatures come from the code object; `inspect` would follow `__wrapped__`, `__signature__` and `__text_signature__`

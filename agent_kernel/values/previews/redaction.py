@@ -19,20 +19,6 @@ import msgspec
 
 from agent_kernel.text import MASK
 
-__all__ = [
-    "CodeMask",
-    "Lexeme",
-    "is_telling",
-    "lexemes",
-    "literal_text",
-    "mask_code",
-    "mask_literals",
-    "mask_text",
-    "mask_values",
-    "secret_at",
-]
-
-
 # -- split code into words, strings and signs, whatever state it is in
 #
 # Cells hold magics, shell lines and code that does not compile, where Python's own tokenizer raises; and its tokens
