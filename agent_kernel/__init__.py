@@ -228,30 +228,12 @@ __all__ = [
 ]
 
 _SESSION = ("Live", "Repository", "Session", "Snapshot", "Versioned", "bind", "open")
-_AGENTS = (
-    "Agent",
-    "Candidate",
-    "Events",
-    "FunctionModel",
-    "Limits",
-    "Member",
-    "Outcome",
-    "Race",
-    "Run",
-    "ScriptedModel",
-    "Task",
-    "Turn",
-    "here",
-    "pprint_events",
-    "race",
-    "view",
-)
 _HOME = (
-    {name: "agent_kernel.errors" for name in __all__ if name.endswith("Error")}
+    dict.fromkeys(__all__, "agent_kernel.agents")  # but for those that follow
+    | {name: "agent_kernel.errors" for name in __all__ if name.endswith("Error")}
     | dict.fromkeys(("Author", "Commit"), "agent_kernel.repository")
     | dict.fromkeys(_SESSION, "agent_kernel.session")
     | dict.fromkeys(("Record", "Records", "migration"), "agent_kernel.records")
-    | dict.fromkeys(_AGENTS, "agent_kernel.agents")
     | {"events": "agent_kernel.agents.listing"}  # `agents.events` is the module of their classes
     | dict.fromkeys(("Namespace", "Ran"), "agent_kernel.agents.namespace")
     | dict.fromkeys(("Preview", "preview"), "agent_kernel.agents.preview")  # whose name is the function's too

@@ -52,33 +52,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "agent": (
-        "Agent",
-        "Member",
-    ),
+    "agent": ("Agent", "Member"),
     "current": ("here",),
     "limits": ("Limits",),
-    "listing": (
-        "Events",
-        "pprint_events",
-        "view",
-    ),
-    "models": (
-        "FunctionModel",
-        "ScriptedModel",
-        "Turn",
-    ),
-    "races": (
-        "Race",
-        "race",
-    ),
-    "run": (
-        "Outcome",
-        "Run",
-        "Task",
-        "Trial",
-        "measure",
-    ),
+    "listing": ("Events", "pprint_events", "view"),
+    "models": ("FunctionModel", "ScriptedModel", "Turn"),
+    "races": ("Race", "race"),
+    "run": ("Outcome", "Run", "Task", "Trial", "measure"),
     "workers": ("Candidate",),
 }
 _HOME = {name: f"{__name__}.{module}" for module, names in _HOMES.items() for name in names}

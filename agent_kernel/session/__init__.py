@@ -23,19 +23,10 @@ if TYPE_CHECKING:
 __all__ = ["Live", "Report", "Repository", "Session", "Snapshot", "Status", "Versioned", "bind", "open"]
 
 _HOMES = {
-    "committing": (
-        "Report",
-        "Status",
-    ),
+    "committing": ("Report", "Status"),
     "session": ("Session",),
-    "snapshot": (
-        "Repository",
-        "Snapshot",
-    ),
-    "versioned": (
-        "Live",
-        "Versioned",
-    ),
+    "snapshot": ("Repository", "Snapshot"),
+    "versioned": ("Live", "Versioned"),
 }
 _HOME = {name: f"agent_kernel.session.{module}" for module, names in _HOMES.items() for name in names}
 
