@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from agent_kernel.commands.scope import Scope
-    from agent_kernel.repository import ForgetReport, GcReport, PruneReport, Stats, VerifyReport
+    from agent_kernel.repository import ForgetReport, PruneReport
+    from agent_kernel.repository.upkeep import GcReport, Stats, VerifyReport
 
 
 def verify_arguments(parser: Parser) -> None:

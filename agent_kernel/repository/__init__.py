@@ -24,13 +24,11 @@ if TYPE_CHECKING:
     from agent_kernel.repository.commits import Tree as Tree
     from agent_kernel.repository.commits import Unsaved as Unsaved
     from agent_kernel.repository.commits import address as address
-    from agent_kernel.repository.commits import decode_manifest as decode_manifest
     from agent_kernel.repository.commits import encode as encode
     from agent_kernel.repository.commits import hex_of as hex_of
     from agent_kernel.repository.commits import person as person
     from agent_kernel.repository.commits import short as short
     from agent_kernel.repository.merge import Conflict as Conflict
-    from agent_kernel.repository.merge import TreeMerge as TreeMerge
     from agent_kernel.repository.objects import AtHand as AtHand
     from agent_kernel.repository.objects import Objects as Objects
     from agent_kernel.repository.objects import Output as Output
@@ -54,7 +52,6 @@ if TYPE_CHECKING:
     from agent_kernel.repository.refs import OF_KERNEL as OF_KERNEL
     from agent_kernel.repository.refs import Head as Head
     from agent_kernel.repository.refs import Holder as Holder
-    from agent_kernel.repository.refs import ReflogEntry as ReflogEntry
     from agent_kernel.repository.refs import check_ref_name as check_ref_name
     from agent_kernel.repository.repository import NameDiff as NameDiff
     from agent_kernel.repository.repository import Repository as Repository
@@ -62,10 +59,6 @@ if TYPE_CHECKING:
     from agent_kernel.repository.rewrite import ForgetReport as ForgetReport
     from agent_kernel.repository.rewrite import PruneReport as PruneReport
     from agent_kernel.repository.rewrite import Retention as Retention
-    from agent_kernel.repository.upkeep import GcReport as GcReport
-    from agent_kernel.repository.upkeep import Problem as Problem
-    from agent_kernel.repository.upkeep import Stats as Stats
-    from agent_kernel.repository.upkeep import VerifyReport as VerifyReport
 
 __all__ = [
     "ASIDE",
@@ -81,7 +74,6 @@ __all__ = [
     "Document",
     "Entry",
     "ForgetReport",
-    "GcReport",
     "Head",
     "Holder",
     "Kind",
@@ -92,21 +84,15 @@ __all__ = [
     "Output",
     "Outputs",
     "Pieces",
-    "Problem",
     "PruneReport",
-    "ReflogEntry",
     "Repository",
     "Representation",
     "Retention",
-    "Stats",
     "Tree",
-    "TreeMerge",
     "Unsaved",
-    "VerifyReport",
     "Writer",
     "address",
     "check_ref_name",
-    "decode_manifest",
     "digest_pieces",
     "encode",
     "hex_of",
@@ -143,16 +129,12 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "Tree",
         "Unsaved",
         "address",
-        "decode_manifest",
         "encode",
         "hex_of",
         "person",
         "short",
     ),
-    "merge": (
-        "Conflict",
-        "TreeMerge",
-    ),
+    "merge": ("Conflict",),
     "objects": (
         "Representation",
         "Output",
@@ -174,30 +156,9 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "Objects",
         "Writer",
     ),
-    "refs": (
-        "ASIDE",
-        "Head",
-        "Holder",
-        "OF_KERNEL",
-        "ReflogEntry",
-        "check_ref_name",
-    ),
-    "repository": (
-        "NameDiff",
-        "Repository",
-        "split_path",
-    ),
-    "rewrite": (
-        "ForgetReport",
-        "PruneReport",
-        "Retention",
-    ),
-    "upkeep": (
-        "GcReport",
-        "Problem",
-        "Stats",
-        "VerifyReport",
-    ),
+    "refs": ("ASIDE", "Head", "Holder", "OF_KERNEL", "check_ref_name"),
+    "repository": ("NameDiff", "Repository", "split_path"),
+    "rewrite": ("ForgetReport", "PruneReport", "Retention"),
 }
 _HOME = {name: f"{_PACKAGE}.{module}" for module, names in _MODULES.items() for name in names}
 
