@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from agent_kernel.values.aliases import Cluster
     from agent_kernel.values.atoms import Part
     from agent_kernel.values.loader import Guard
+    from agent_kernel.values.reducers.figures import Undrawn
     from agent_kernel.values.references import Named
     from agent_kernel.values.trials import Trial
 
@@ -154,6 +155,8 @@ class Pickler(pickle.Pickler):
         self._has_reduced = False
         self.module_budget = reducers.MOST_IN_MODULES
         self.derived: set[int] = set()  # ids of mappings that are filled again, and are saved empty
+        self.undrawn: Undrawn | None = None  # the clip boxes that this dump met before they were worked out
+        self.written: dict[tuple[int, ...], tuple[object, ...]] = {}  # by the ids of their items: each is written once
         self.known_of_types: dict[tuple[object, ...], Any] = {}  # what reducers found out, as long as this dump lasts
         self.marker: NanMarker | None = None  # where NaNs are met: says which they are
         own = gc.get_referents(self)  # before the memo holds anything

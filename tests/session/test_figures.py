@@ -1161,3 +1161,99 @@ def test_a_list_that_a_name_holds_of_an_idle_registry_stays_one(nb: Notebook) ->
     assert changed(nb, "signals.append('other')") >= {"signals", "fig"}
     nb.checkout(made)
     assert nb.look("signals is ax._callbacks._signals and signals") == ["pchanged"]
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+def test_of_clip_boxes_that_were_never_drawn_one_is_worked_out_for_each_of_the_axes(
+    nb: Notebook, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    worked_out: list[str] = []
+    plain: Any = vars(figures)["_work_out"]
+
+    def counted(node: Any, *given: Any) -> Any:
+        worked_out.append(type(node).__name__)
+        return plain(node, *given)
+
+    monkeypatch.setattr(figures, "_work_out", counted)
+    found: list[int] = []
+    for number in (20, 40, 80):
+        worked_out.clear()
+        lines = f"for ax in axes.flat:\n    for i in range({number}): ax.plot([i, 2.0])"
+        nb.run(f"plt.close('all')\nfig, axes = plt.subplots(1, {columns}, squeeze=False)\n{lines}")
+        found.append(worked_out.count("TransformedBbox"))
+    assert found[0] == found[1] == found[2] <= 12 * columns
+
+
+# What one of many boxes that were not drawn yet is changed by, and what tells that it is another one.
+NEVER_DRAWN = {
+    "points": ("box._bbox._points[1, 1] = 0.5", "box._bbox._points[1, 1] == 0.5"),
+    "its matrix": ("box._transform._a._b._mtx[0, 2] = 7", "box._transform._a._b._mtx[0, 2] == 7"),
+    "what it follows": (
+        "box._transform._b = mt.BboxTransformTo(mt.Bbox.unit())",
+        "box._transform._b is not other._transform._b and box._transform._b._boxout.width == 1",
+    ),
+    "an attribute more": ("box.note = [1]", "vars(box).get('note') == [1]"),
+    "points that it has already": (
+        "box._points = np.zeros((2, 2)); box._invalid = 2",
+        "(box.get_points() == other.get_points()).all()",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", NEVER_DRAWN)
+def test_one_of_many_clip_boxes_that_were_never_drawn_is_found_unlike_the_others_and_comes_back(
+    nb: Notebook, how: str
+) -> None:
+    act, seen = NEVER_DRAWN[how]
+    parts = "box, other = lines[3].clipbox, lines[4].clipbox"
+    nb.run(
+        "import numpy as np, matplotlib.transforms as mt\nfig, axes = plt.subplots(1, 2)\n"
+        "lines = [axes[0].plot([i, 2.0], 'o-')[0] for i in range(6)]\naxes[1].plot([1, 2])"
+    )
+    made = nb.run(f"{parts}\n{act}\nx = 1\ndel box, other")
+    nb.execute(parts)
+    assert nb.look(seen)
+    nb.run("fig = axes = lines = box = other = None")
+    nb.checkout(made)
+    nb.execute(parts)
+    assert nb.look(f"({seen}) and lines[3].figure is fig")
+    assert nb.look("axes[1].lines[0].clipbox.get_points().tolist() == axes[1].bbox.get_points().tolist()")
+    assert nb.look("lines[5].clipbox.get_points().tolist() == axes[0].bbox.get_points().tolist()")
+
+
+def test_working_out_clip_boxes_that_were_never_drawn_changes_nothing(nb: Notebook) -> None:
+    nb.run("fig, axes = plt.subplots(1, 2)\nlines = [axes[i % 2].plot([i / 9, 0.5], 'o-')[0] for i in range(8)]")
+    assert changed(nb, "lines[5].clipbox.get_points()\nlines[6].clipbox.get_points()") == set()
+    assert changed(nb, "[line.clipbox.get_points() for line in lines]") == set()
+
+
+def test_the_names_of_the_attributes_of_artists_are_written_once_for_all(nb: Notebook) -> None:
+    nb.run("fig, ax = plt.subplots()")
+    sizes: list[int] = []
+    for _ in range(2):
+        nb.run("ax.bar(range(40), 1)\nfor i in range(40): ax.plot([i, 2]), ax.text(i, 1, 'a')")
+        component = Components(Living(), nb.namespace).component_of(nb.look("fig"))
+        assert component is not None
+        sizes.append(len(component.dump.streams[0]))
+    # pickle writes a text once, and a number of one to five bytes wherever it stands again: each of these has fifty names.
+    assert sizes[1] - sizes[0] < 120 * 400
+
+
+@pytest.mark.parametrize("held", ["vars(artist)", "artist"])
+@pytest.mark.parametrize("kind", ["ax.patches[7]", "ax.texts[7]", "ax.collections[0]", "ax.xaxis.get_major_ticks()[1]"])
+def test_a_change_through_an_artist_or_its_attributes_that_a_name_holds_is_found_and_comes_back(
+    nb: Notebook, kind: str, held: str
+) -> None:
+    nb.run(
+        "fig, ax = plt.subplots()\nax.bar(range(9), 1)\nax.scatter([1, 2], [3, 4])\n"
+        f"for i in range(9): ax.text(i, 1, 'a')\nartist = {kind}\nheld = {held}\nfig.canvas.draw()"
+    )
+    before = nb.run("x = 0")
+    act = "held['_gid'] = 'changed'" if held != "artist" else "held.set_gid('changed')"
+    assert {"fig", "ax", "artist", "held"} <= changed(nb, act)
+    there = nb.run("x = 1")
+    nb.checkout(before)
+    assert nb.look("artist.get_gid() is None and artist.figure is fig")
+    nb.checkout(there)
+    assert nb.look("artist.get_gid() == 'changed' and artist.figure is fig")
+    assert nb.look("held['_gid'] == 'changed'" if held != "artist" else "held is artist")

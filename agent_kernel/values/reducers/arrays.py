@@ -273,6 +273,23 @@ def bytes_of(array: Any, holds: int) -> bytes | None:
     return array.tobytes()
 
 
+def are_bytes_of(array: Any, holds: int, points: bytes, shape: tuple[int, ...]) -> bool:
+    """Whether these are the shape of an array and what `bytes_of` gives: in line for those in memory of their own, as most are."""
+    if type(array) is not np.ndarray or array.flags.num not in _NUMBERS_OF_OWN:
+        return bytes_of(array, holds + 1) == points and array.shape == shape
+    return (
+        array.dtype is _FLOATS
+        and getrefcount(array) <= holds
+        and not getweakrefcount(array)
+        and array.tobytes() == points
+        and array.shape == shape
+    )
+
+
+# Contiguous in C's order or in both, owner, aligned and writable; and nothing that it is a copy of lies behind it.
+_NUMBERS_OF_OWN = frozenset({0x505, 0x507})
+
+
 def _is_whole(array: Any, base: Any) -> bool:
     """Whether an array is a view of all of another one, which has its memory for itself."""
     whole = type(base) is np.ndarray and base.dtype is array.dtype and base.nbytes == array.nbytes

@@ -28,8 +28,8 @@ from agent_kernel.values.introspection import loaded_class, module_name
 from agent_kernel.values.pickler import reduce
 from agent_kernel.values.reducers import HANDLERS, Handler, dispatch_table, ordinary
 from agent_kernel.values.reducers import handler_for as find_handler
-from agent_kernel.values.reducers.arrays import bytes_of, pack
-from agent_kernel.values.restore.arrays import packed_arrays
+from agent_kernel.values.reducers.arrays import are_bytes_of, bytes_of, pack
+from agent_kernel.values.restore.arrays import packed_arrays, packed_values
 from agent_kernel.values.restore.figures import (
     CHILDREN,
     drawn_figure,
@@ -57,10 +57,11 @@ def handler_for(kind: type) -> Handler | None:
         return reduce_colormap
     if kind.__module__ == "matplotlib.markers" and kind.__name__ == "MarkerStyle" and _is_saved_by_attributes(kind):
         return reduce_marker
-    is_line = ("matplotlib.lines", "Line2D") in names
-    if _is_reduced_as(kind, ("matplotlib.artist", "Artist") if is_line else ("matplotlib.transforms", "TransformNode")):
-        return _reduce_packed_line if is_line else reduce_transform
-    return reduce_line if is_line else None
+    if ("matplotlib.lines", "Line2D") in names:
+        return _reduce_packed_line if _is_reduced_as(kind, ("matplotlib.artist", "Artist")) else reduce_line
+    if ("matplotlib.artist", "Artist") in names:
+        return reduce_artist if _says_its_attributes(kind) else None
+    return reduce_transform if _is_reduced_as(kind, ("matplotlib.transforms", "TransformNode")) else None
 
 
 def reduce_colormap(pickler: Pickler, colormap: Any) -> Any:
@@ -143,6 +144,28 @@ def _is_reduced_as(kind: type, base: tuple[str, str]) -> bool:
     return all(getattr(kind, hook, None) is getattr(says, hook, None) for hook in hooks)
 
 
+def _says_its_attributes(kind: type) -> bool:
+    """Whether objects of this type are saved as matplotlib says: by their attributes, of which it changes some."""
+    hooks = ("__setstate__", "__reduce__", "__reduce_ex__")
+    plain = kind not in dispatch_table() and all(
+        getattr(kind, hook, None) is getattr(object, hook, None) for hook in hooks
+    )
+    modules = module_name(kind), getattr(getattr(kind, "__getstate__", None), "__module__", "")
+    return plain and all(type(found) is str and found.startswith("matplotlib.") for found in modules)
+
+
+def reduce_artist(pickler: Pickler, artist: Any) -> Any:
+    if not pickler.packs or pickler.careful or (pickler.muted and id(artist) in pickler.muted):
+        return pickler.custom(artist)
+    kind: Any = type(artist)
+    pickler.note_class_level(kind)
+    noted: Any = ordinary(pickler, artist)
+    if noted is not NotImplemented:  # something shares its attributes
+        return noted
+    state = kind.__getstate__(artist)
+    return _with_values(kind, state, ()) if type(state) is dict and state else noted
+
+
 def reduce_line(pickler: Pickler, line: Any) -> Any:
     """It holds the two columns of an array, and then the array."""
     points = _attributes_of(line, "__dict__").get("_xy")
@@ -159,9 +182,9 @@ def _reduce_packed_line(pickler: Pickler, line: Any) -> Any:
     state = kind.__getstate__(line)
     if _is_tick_mark(line.__dict__):
         state.update(_UNDRAWN)
-        return _with_arrays(kind, state, ())
+        return _with_values(kind, state, ())
     state["_transformed_path"] = None  # made anew when the line is drawn
-    return _with_arrays(kind, state, pack(pickler, line, state, _OF_LINE))
+    return _with_values(kind, state, pack(pickler, line, state, _OF_LINE))
 
 
 def _is_tick_mark(attributes: dict[str, Any]) -> bool:
@@ -204,6 +227,20 @@ def _with_arrays(kind: type, state: Any, packed: Any) -> Any:
     return _NEW, (kind,), (state, packed), None, None, packed_arrays
 
 
+def _with_values(kind: type, state: dict[str, Any], packed: Any) -> Any:
+    """The same, for the thousands of artists of a figure: the names of their attributes are written once.
+
+    pickle keeps what it wrote until the end, and a dict for each takes megabytes.
+    """
+    names = (*state,)
+    known = _names.get(id(kind))
+    if known is None or known[1] != names:
+        known = _names[id(kind)] = kind, _constant(names)
+    return _NEW, (kind,), (known[1], (*state.values(),), packed), None, None, packed_values
+
+
+# By the ids of types: each with the names of its last object. The type is kept, so that no other comes to have its id.
+_names: dict[int, tuple[type, tuple[object, ...]]] = {}
 _OF_LINE = ("_xorig", "_yorig", "_x", "_y")
 
 
@@ -364,7 +401,7 @@ def _find_shared_if_alike(whole: Any, attributes: dict[str, Any], before: _Descr
         if not all(map(is_, get(attributes), plain)):
             return None
         for one, points, shape in arrays:
-            if bytes_of(attributes[one], _OF_GIVEN) != points or attributes[one].shape != shape:
+            if not are_bytes_of(attributes[one], _OF_GIVEN, points, shape):
                 return None
     for name, function, called, is_own in before.methods:
         method = dicts[0][name]
@@ -430,7 +467,12 @@ def reduce_marker(pickler: Pickler, style: Any) -> Any:
         return ordinary(pickler, style)
     if not pickler.muted or id(style) not in pickler.muted:
         pickler.dump_record.instances.append(style)
-    return marker_style, made
+    return marker_style, _once(pickler, made)
+
+
+def _once(pickler: Pickler, made: tuple[object, ...]) -> tuple[object, ...]:
+    """The tuple that is written, once in a dump, for all that have the same items."""
+    return pickler.written.setdefault((*map(id, made),), made)
 
 
 def _describe_marker(pickler: Pickler, style: Any, attributes: dict[str, Any]) -> tuple[object, ...] | None:
@@ -602,12 +644,12 @@ def reduce_transform(pickler: Pickler, node: Any) -> Any:
     pickler.dump_record.opaque.append(node)
     pickler.note_class_level(kind)
     attributes: dict[str, Any] = node.__dict__
+    if name == "TransformedBbox":
+        description = _describe_undrawn_box(pickler, node, attributes) or _describe_box(pickler, node, attributes)
+        if description is not None:
+            return _NEW, (kind,), _once(pickler, description), None, None, told_box
     if attributes.get("_invalid") and name not in _PASS_ON and name not in _PATHS:
         _work_out(node, attributes, pickler.linear)
-    if name == "TransformedBbox":
-        description = _describe_box(pickler, node, attributes)
-        if description is not None:
-            return _NEW, (kind,), description, None, None, told_box
     state = _state_of_transform(name, node, attributes)
     if name in _PATHS:
         return _NEW, (kind,), state, None, None, transformed_path
@@ -623,8 +665,21 @@ def _follows(parent: Any, child: object) -> bool:
     kind = type(parent)
     if not _uses_reduce_transform(kind):
         return False
+    if kind.__name__ in _PATHS:
+        return True
+    # One that most objects of its type have: a transform of axes has a thousand parents.
+    name = _child_names.get(id(kind))
+    if name is not None and getattr(parent, name, None) is child:
+        return True
     attributes = _attributes_of(parent, "__dict__")
-    return kind.__name__ in _PATHS or any(map(is_, map(attributes.get, CHILDREN), repeat(child)))
+    name = next((one for one in attributes.keys() & CHILDREN if attributes[one] is child), None)
+    if name is not None and not hasattr(kind, name):
+        _child_names[id(kind)] = name
+    return name is not None
+
+
+# By the ids of types of matplotlib: what objects of each held the last one as that they were looked up for.
+_child_names: dict[int, str] = {}
 
 
 def _uses_reduce_transform(kind: type) -> bool:
@@ -704,6 +759,8 @@ def _describe_box(pickler: Pickler, box: Any, attributes: dict[str, Any]) -> tup
     """
     if attributes["_parents"]:
         return None
+    if attributes.get("_invalid"):
+        _work_out(box, attributes, pickler.linear)
     described = _described_in(pickler)
     before = described.get(_BOX)
     if before is not None:
@@ -717,6 +774,36 @@ def _describe_box(pickler: Pickler, box: Any, attributes: dict[str, Any]) -> tup
     description = _constant(told)
     described[_BOX] = _note_box(box, description)
     return description, *shared
+
+
+def _describe_undrawn_box(pickler: Pickler, box: Any, attributes: dict[str, Any]) -> tuple[object, ...] | None:
+    """What `_describe_box` says of a box that was not worked out yet; None of any other.
+
+    To work one out takes longer than all else. Those that are made alike, of the same transforms, come out alike: so one is enough.
+    """
+    if not attributes.get("_invalid") or attributes["_parents"]:
+        return None
+    undrawn = pickler.undrawn
+    shared = _find_shared_if_alike(box, attributes, undrawn.box) if undrawn is not None else None
+    if undrawn is not None and shared is not None:
+        known = undrawn.descriptions.get((*map(id, shared),))
+        if known is None:
+            known = undrawn.descriptions[*map(id, shared),] = shared, _describe_box(pickler, box, attributes)
+        return known[1]
+    shared = []
+    told = _describe_node(box, attributes, shared, None)
+    noted = _note_box(box, _constant(told)) if told is not None else None
+    description = _describe_box(pickler, box, attributes)
+    if noted is not None:
+        pickler.undrawn = Undrawn(noted, {(*map(id, shared),): (shared, description)})
+    return description
+
+
+class Undrawn(NamedTuple):
+    """A box as it is before it is worked out, and what those that are alike come out as, by the ids of what they share."""
+
+    box: _Described
+    descriptions: dict[tuple[int, ...], tuple[list[object], tuple[object, ...] | None]]
 
 
 _BOX = "clip box"
@@ -734,9 +821,9 @@ def _note_box(box: Any, description: tuple[Any, ...]) -> _Described | None:
         if form.names != told[0]:  # two parts of one type have other attributes
             return None
         values = dict(zip((one for one, _, _ in form.described), told[1:], strict=False))
-        plain = [one for one, _, how in form.described if how in ("", "inverse")]
-        arrays = [one for one, _, how in form.described if how == "array"]
-        if not plain or any(values[one] is None for one in arrays):
+        arrays = [one for one, _, how in form.described if how == "array" and values[one] is not None]
+        plain = [one for one, _, how in form.described if how in ("", "inverse", "array") and one not in arrays]
+        if not plain:
             return None
         attributes, place = _attributes_of(node, "__dict__"), len(parts)
         parts.append(
@@ -760,8 +847,9 @@ def _is_followed_by(attributes: dict[str, Any], parent: object) -> bool:
 
 
 def _describe_node(
-    node: Any, attributes: dict[str, Any], shared: list[object], linear: dict[int, bool]
+    node: Any, attributes: dict[str, Any], shared: list[object], linear: dict[int, bool] | None
 ) -> tuple[object, ...] | None:
+    """Args: linear: what is known of parts of transforms, to work out those below; None: they are told of as they are."""
     kind = type(node)
     form = _forms.get(id(kind))
     if form is None or form.names != (*attributes,):
@@ -828,7 +916,7 @@ def _note_form(kind: type, names: tuple[str, ...]) -> _Form:
 
 
 def _describe_child(
-    child: Any, parent: object, shared: list[object], linear: dict[int, bool]
+    child: Any, parent: object, shared: list[object], linear: dict[int, bool] | None
 ) -> tuple[object, ...] | None:
     """The constants of what only its parent has, or the number of what others have too; None if that is unknown."""
     kind = type(child)
@@ -840,7 +928,7 @@ def _describe_child(
     attributes = _attributes_of(child, "__dict__")
     if not _is_followed_by(attributes, parent):
         return None
-    if attributes["_invalid"] and kind.__name__ not in _PASS_ON:
+    if attributes["_invalid"] and linear is not None and kind.__name__ not in _PASS_ON:
         _work_out(child, attributes, linear)
     return _describe_node(child, attributes, shared, linear)
 

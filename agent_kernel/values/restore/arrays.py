@@ -88,6 +88,12 @@ def packed_arrays(holder: Any, made: tuple[dict[str, Any], tuple[tuple[Any, ...]
         vars(holder).update(state)
 
 
+def packed_values(holder: Any, made: tuple[tuple[str, ...], tuple[Any, ...], tuple[tuple[Any, ...], ...]]) -> None:
+    """The same, of attributes whose names and values are told apart."""
+    names, values, packed = made
+    packed_arrays(holder, (dict(zip(names, values, strict=True)), packed))
+
+
 def shared_arrays(_: None, found: list[tuple[Any, str, Any]]) -> None:
     """Let objects hold these very arrays, in the place of copies that were packed into their attributes."""
     for holder, name, array in found:
