@@ -322,7 +322,7 @@ class Components:
             return None
         for component in self._find_components(key):
             if key not in component.outside and (
-                (self._is_saved_with_root(value) and root_of(value) is component.root)
+                (self._is_saved_with_root(value) and id(root_of(value)) == component.root_id)
                 or self._leads_back(value, component)
             ):
                 self._inside[key] = component

@@ -156,7 +156,8 @@ class Pickler(pickle.Pickler):
         self.module_budget = reducers.MOST_IN_MODULES
         self.derived: set[int] = set()  # ids of mappings that are filled again, and are saved empty
         self.undrawn: Undrawn | None = None  # the clip boxes that this dump met before they were worked out
-        self.written: dict[tuple[int, ...], tuple[object, ...]] = {}  # by the ids of their items: each is written once
+        # Names of attributes, and others by the ids of their items: each is written once.
+        self.written: dict[tuple[object, ...], tuple[object, ...]] = {}
         self.known_of_types: dict[tuple[object, ...], Any] = {}  # what reducers found out, as long as this dump lasts
         self.marker: NanMarker | None = None  # where NaNs are met: says which they are
         own = gc.get_referents(self)  # before the memo holds anything

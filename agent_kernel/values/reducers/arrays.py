@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from sys import getrefcount
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from weakref import getweakrefcount
 
 import numpy as np
@@ -206,7 +206,7 @@ def pack(pickler: Pickler, holder: Any, state: dict[str, Any], names: Iterable[s
     """
     attributes = object.__getattribute__(holder, "__dict__")
     packed: list[tuple[object, ...]] = []
-    columns: _Columns | None = None
+    points: Any = None
     for name in names:
         array: Any = attributes.get(name)
         if type(array) is not np.ndarray:
@@ -214,10 +214,9 @@ def pack(pickler: Pickler, holder: Any, state: dict[str, Any], names: Iterable[s
         is_shared = getrefcount(array) > _ALONE or getweakrefcount(array)
         base = array.base
         if base is not None:
-            if columns is None:
-                columns = _columns_of(attributes.get("_xy"))
-            if base is columns.points:
-                column = columns.find(array)
+            points = attributes.get("_xy") if points is None else points
+            if base is points:
+                column = _column_of(array, points)
                 if column >= 0:
                     if is_shared:
                         _note_loose(pickler, holder, name, array)
@@ -296,31 +295,16 @@ def _is_whole(array: Any, base: Any) -> bool:
     return whole and bool(base.flags.owndata) and bool(base.flags.writeable)
 
 
-class _Columns(NamedTuple):
-    """The points of a line, and what its columns are, which the line holds too; no points where they have none."""
-
-    points: Any
-    dtype: Any
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    places: dict[int, int]
-
-    def find(self, array: Any) -> int:
-        """Which column this view of the points is; -1: none."""
-        if array.dtype is not self.dtype or array.shape != self.shape or array.strides != self.strides:
-            return -1
-        return self.places.get(address_of(array), -1) if array.flags.writeable else -1
-
-
-_NO_COLUMNS = _Columns(object(), None, (), (), {})
-
-
-def _columns_of(points: Any) -> _Columns:
+def _column_of(array: Any, points: Any) -> int:
+    """Which column of a line's points this view of them is, as the line holds those too; -1: none."""
     if type(points) is not np.ndarray or points.ndim != 2 or points.flags.num & _OF_VIEW != _OF_VIEW:
-        return _NO_COLUMNS
-    low, size = address_of(points), points.itemsize
-    places = {low + column * size: column for column in range(points.shape[1])}
-    return _Columns(points, points.dtype, points.shape[:1], points.strides[:1], places)
+        return -1
+    if array.dtype is not points.dtype or not points.itemsize:
+        return -1
+    if array.shape != points.shape[:1] or array.strides != points.strides[:1] or not array.flags.writeable:
+        return -1
+    column, rest = divmod(address_of(array) - address_of(points), points.itemsize)
+    return column if rest == 0 and 0 <= column < points.shape[1] else -1
 
 
 def _count_holds(array: Any) -> int:

@@ -163,7 +163,7 @@ def reduce_artist(pickler: Pickler, artist: Any) -> Any:
     if noted is not NotImplemented:  # something shares its attributes
         return noted
     state = kind.__getstate__(artist)
-    return _with_values(kind, state, ()) if type(state) is dict and state else noted
+    return _with_values(pickler, kind, state, ()) if type(state) is dict and state else noted
 
 
 def reduce_line(pickler: Pickler, line: Any) -> Any:
@@ -182,9 +182,9 @@ def _reduce_packed_line(pickler: Pickler, line: Any) -> Any:
     state = kind.__getstate__(line)
     if _is_tick_mark(line.__dict__):
         state.update(_UNDRAWN)
-        return _with_values(kind, state, ())
+        return _with_values(pickler, kind, state, ())
     state["_transformed_path"] = None  # made anew when the line is drawn
-    return _with_values(kind, state, pack(pickler, line, state, _OF_LINE))
+    return _with_values(pickler, kind, state, pack(pickler, line, state, _OF_LINE))
 
 
 def _is_tick_mark(attributes: dict[str, Any]) -> bool:
@@ -227,20 +227,16 @@ def _with_arrays(kind: type, state: Any, packed: Any) -> Any:
     return _NEW, (kind,), (state, packed), None, None, packed_arrays
 
 
-def _with_values(kind: type, state: dict[str, Any], packed: Any) -> Any:
+def _with_values(pickler: Pickler, kind: type, state: dict[str, Any], packed: Any) -> Any:
     """The same, for the thousands of artists of a figure: the names of their attributes are written once.
 
     pickle keeps what it wrote until the end, and a dict for each takes megabytes.
     """
     names = (*state,)
-    known = _names.get(id(kind))
-    if known is None or known[1] != names:
-        known = _names[id(kind)] = kind, _constant(names)
-    return _NEW, (kind,), (known[1], (*state.values(),), packed), None, None, packed_values
+    names = pickler.written.setdefault(names, names)
+    return _NEW, (kind,), (names, (*state.values(),), packed), None, None, packed_values
 
 
-# By the ids of types: each with the names of its last object. The type is kept, so that no other comes to have its id.
-_names: dict[int, tuple[type, tuple[object, ...]]] = {}
 _OF_LINE = ("_xorig", "_yorig", "_x", "_y")
 
 
@@ -269,14 +265,16 @@ def _with_number(state: dict[str, Any], following: int) -> dict[str, Any]:
 
 def _idle(kind: type, attributes: dict[str, Any]) -> tuple[object, ...] | None:
     """How one is saved that calls nobody, as each of the thousand artists of a figure has one; None if it is another."""
-    if attributes.keys() != _OF_CALLBACKS:
+    if len(attributes) != len(_OF_CALLBACKS):
         return None
-    callbacks, numbers, signals = attributes["callbacks"], attributes["_pickled_cids"], attributes["_signals"]
+    try:
+        signals, handler, callbacks, numbers, _, _ = _get_of_callbacks(attributes)
+    except KeyError:
+        return None
     if type(callbacks) is not dict or type(numbers) is not set or type(signals) is not list or callbacks or numbers:
         return None
     if _holds(callbacks) > _OWN_HOLDS or _holds(numbers) > _OWN_HOLDS or _holds(signals) > _OWN_HOLDS:
         return None
-    handler = attributes["exception_handler"]
     key = (id(kind), id(handler), *signals) if _are_texts(signals) else ()
     known = _idles.get(key)
     if known is None and key:
@@ -293,7 +291,8 @@ def _are_texts(values: list[Any]) -> bool:
     return all(map(is_, map(type, values), repeat(str)))
 
 
-_OF_CALLBACKS = {"_signals", "exception_handler", "callbacks", "_cid_gen", "_func_cid_map", "_pickled_cids"}
+_OF_CALLBACKS = ("_signals", "exception_handler", "callbacks", "_pickled_cids", "_cid_gen", "_func_cid_map")
+_get_of_callbacks: Callable[[dict[str, Any]], tuple[Any, ...]] = itemgetter(*_OF_CALLBACKS)
 _idles: dict[tuple[object, ...], tuple[object, ...]] = {}
 _MOST_IDLE = 100
 _holds = sys.getrefcount
