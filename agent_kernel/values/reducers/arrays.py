@@ -17,7 +17,7 @@ from weakref import getweakrefcount
 
 import numpy as np
 
-from agent_kernel.values.aliases import BYTE_OWNERS, Span, find_cluster, owner_of
+from agent_kernel.values.aliases import BYTE_OWNERS, OPEN, MemoryUse, Span, find_cluster, owner_of
 from agent_kernel.values.atoms import LONG, Part, encode_array
 from agent_kernel.values.introspection import ADDRESS_BYTES, copy_memory, ids_in, ids_of
 from agent_kernel.values.pickler import reduce
@@ -151,11 +151,12 @@ def _is_small_and_own(pickler: Pickler, array: Any) -> bool:
 
 def _reduce_small_floats(pickler: Pickler, array: Any) -> Any:
     """What `reduce_array` makes of such an array, with a third of the looks at it."""
-    pickler.dump_record.opaque.append(array)
+    record = pickler.dump_record
+    record.opaque.append(array)
     pickler.spanning.add(id(array))
     low = address_of(array)
     pickler.uses(array, low, low + array.nbytes, owned=True)
-    return restore.small_array, (array.tobytes(), _FLOATS.str, array.shape, True)
+    return restore.small_array, (array.tobytes(), _FLOATS_SPELLED, array.shape, True)
 
 
 def plain(pickler: Pickler, array: Any, low: int) -> Any:
@@ -247,6 +248,7 @@ _PLAIN = _OF_VIEW | 0x4
 _packed: dict[tuple[object, ...], tuple[object, ...]] = {}
 _MOST_PACKED = 1_000
 _FLOATS = np.dtype(np.float64)
+_FLOATS_SPELLED = _FLOATS.str  # which makes a text each time, and pickle would write each of them
 _DTYPES = {id(dtype): (dtype, dtype.str) for dtype in (np.dtype(np.float64), np.dtype(np.int64))}
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copyreg
 import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from itertools import repeat
 from operator import is_, itemgetter
@@ -232,7 +232,7 @@ def _with_values(pickler: Pickler, kind: type, state: dict[str, Any], packed: An
 
     pickle keeps what it wrote until the end, and a dict for each takes megabytes.
     """
-    names = (*state,)
+    names: tuple[object, ...] = (*state,)
     names = pickler.written.setdefault(names, names)
     return _NEW, (kind,), (names, (*state.values(),), packed), None, None, packed_values
 
@@ -351,6 +351,18 @@ class _Described(NamedTuple):
     parts: tuple[_Part, ...]
     methods: tuple[tuple[str, object, str, bool], ...]
     shared: tuple[_Shared, ...]
+    plain: tuple[object, ...]  # what is compared by identity of all parts, one behind the other
+
+    @classmethod
+    def of(
+        cls,
+        description: tuple[object, ...],
+        parts: Iterable[_Part],
+        methods: Iterable[tuple[str, object, str, bool]],
+        shared: Iterable[_Shared],
+    ) -> _Described:
+        parts = (*parts,)
+        return cls(description, parts, (*methods,), (*shared,), tuple(value for part in parts for value in part.plain))
 
 
 class _Last:
@@ -384,7 +396,8 @@ def _find_shared_if_alike(whole: Any, attributes: dict[str, Any], before: _Descr
     """Of something that has all that was described for itself, what it shares with others; None of anything else."""
     node = whole
     dicts = [attributes]
-    for above, name, kind, names, watched, followers, get, plain, arrays in before.parts:
+    plain: list[object] = []
+    for above, name, kind, names, watched, followers, get, _, arrays in before.parts:
         if name:
             node = dicts[above][name]
             if type(node) is not kind or getrefcount(node) > _OF_VARIABLE:
@@ -397,11 +410,12 @@ def _find_shared_if_alike(whole: Any, attributes: dict[str, Any], before: _Descr
             return None
         if followers >= 0 and len(attributes["_parents"]) != followers:
             return None
-        if not all(map(is_, get(attributes), plain)):
-            return None
+        plain += get(attributes)
         for one, points, shape in arrays:
             if not are_bytes_of(attributes[one], _OF_GIVEN, points, shape):
                 return None
+    if not all(map(is_, plain, before.plain)):  # at once: most of these parts have three or four
+        return None
     for name, function, called, is_own in before.methods:
         method = dicts[0][name]
         if type(method) is not MethodType or method.__func__ is not function or getrefcount(method) > _OF_VARIABLE:
@@ -522,7 +536,7 @@ def _note_marker(style: Any, attributes: dict[str, Any], description: tuple[Any,
     if not plain:
         return None
     whole = _Part(0, "", type(style), (*attributes,), _UNKNOWN, _UNKNOWN, *_note_plain(plain), ())
-    return _Described(description, (whole, *parts), tuple(methods), tuple(shared))
+    return _Described.of(description, (whole, *parts), methods, shared)
 
 
 def _note_part(name: str, node: Any, array: str) -> _Part:
@@ -833,7 +847,7 @@ def _note_box(box: Any, description: tuple[Any, ...]) -> _Described | None:
             )
         )
         waiting += ((place, one, attributes[one], values[one]) for one, _, how in form.described if how == "child")
-    return _Described((description,), tuple(parts), (), tuple(shared[place] for place in sorted(shared)))
+    return _Described.of((description,), parts, (), (shared[place] for place in sorted(shared)))
 
 
 def _is_followed_by(attributes: dict[str, Any], parent: object) -> bool:
