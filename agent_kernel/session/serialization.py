@@ -62,6 +62,7 @@ from agent_kernel.values.groups import (
 from agent_kernel.values.introspection import (
     ATOM_IDS,
     derives_from,
+    figure_of,
     ids_of,
     loaded_class,
     referents,
@@ -280,6 +281,10 @@ class Component(msgspec.Struct, eq=False):
     def dump(self) -> Dump:
         return self.compared.dumped.dump
 
+    def is_root_of(self, artist: object) -> bool:
+        # First what it names itself: that is the root unless there are figures within figures.
+        return id(figure_of(artist)) == self.root_id or id(root_of(artist)) == self.root_id
+
     def count_reach(self) -> None:
         """Let what it reaches be known, now that it counts for a name."""
         self.find_reach()
@@ -322,8 +327,7 @@ class Components:
             return None
         for component in self._find_components(key):
             if key not in component.outside and (
-                (self._is_saved_with_root(value) and id(root_of(value)) == component.root_id)
-                or self._leads_back(value, component)
+                (self._is_saved_with_root(value) and component.is_root_of(value)) or self._leads_back(value, component)
             ):
                 self._inside[key] = component
                 return component

@@ -640,17 +640,21 @@ def root_of(artist: object) -> object | None:
     if not issubclass(type(found), loaded_class("matplotlib.artist", "Artist")):
         return None
     for _ in range(_MOST_NESTED):
-        attributes = object.__getattribute__(found, "__dict__")
-        figure = found
-        for name in ("_root_figure", "_parent_figure", "figure"):
-            above = attributes.get(name)
-            if above is not None:
-                figure = above
-                break
+        figure = figure_of(found)
         if figure is found:
             break
         found = figure
     return found if issubclass(type(found), loaded_class("matplotlib.figure", "Figure")) else None
+
+
+def figure_of(artist: object) -> object:
+    """The figure that an artist names, which may be within another one; the artist if it names none."""
+    attributes = object.__getattribute__(artist, "__dict__")
+    for name in ("_root_figure", "_parent_figure", "figure"):
+        above: object = attributes.get(name)
+        if above is not None:
+            return above
+    return artist
 
 
 _MOST_NESTED = 20  # figures within figures
