@@ -1257,3 +1257,36 @@ def test_a_change_through_an_artist_or_its_attributes_that_a_name_holds_is_found
     nb.checkout(there)
     assert nb.look("artist.get_gid() == 'changed' and artist.figure is fig")
     assert nb.look("held['_gid'] == 'changed'" if held != "artist" else "held is artist")
+
+
+# What artists of other kinds than lines hold, and what a change of it through the name is told by.
+HELD_BY_ARTISTS = {
+    "the points of a polygon": (
+        "ax.fill([0, 1, 1], [0, 0, 1])[0].get_path().vertices",
+        "held[0, 0] = 7",
+        "held[0, 0] == 7",
+    ),
+    "the pixels of an image": ("ax.imshow(np.eye(40)).get_array()", "held[0, 0] = 7", "held[0, 0] == 7"),
+    "the places of a scatter": ("ax.scatter(range(40), range(40)).get_offsets()", "held[0, 0] = 7", "held[0, 0] == 7"),
+    "the paths of a violin": (
+        "ax.violinplot([np.arange(9.)])['bodies'][0].get_paths()",
+        "held[0].vertices[0, 0] = 7",
+        "held[0].vertices[0, 0] == 7",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", HELD_BY_ARTISTS)
+def test_what_an_artist_holds_is_found_changed_through_a_name_and_stays_what_the_name_holds(
+    nb: Notebook, what: str
+) -> None:
+    made, act, seen = HELD_BY_ARTISTS[what]
+    nb.run(f"import numpy as np\nfig, ax = plt.subplots()\nheld = {made}\nfig.canvas.draw()")
+    before = nb.run("x = 0")
+    assert {"held", "fig", "ax"} <= changed(nb, act)
+    there = nb.run("x = 1")
+    nb.checkout(before)
+    assert not nb.look(seen)
+    nb.checkout(there)
+    assert nb.look(seen)
+    assert {"held", "fig"} <= changed(nb, act.replace("7", "8"))
