@@ -1290,3 +1290,13 @@ def test_what_an_artist_holds_is_found_changed_through_a_name_and_stays_what_the
     nb.checkout(there)
     assert nb.look(seen)
     assert {"held", "fig"} <= changed(nb, act.replace("7", "8"))
+
+
+@pytest.mark.parametrize("part", ["_bbox._points", "_bbox._points_orig", "_bbox._minpos", "_transform._a._b._mtx"])
+def test_an_array_of_one_of_many_clip_boxes_stays_what_a_name_holds(nb: Notebook, part: str) -> None:
+    nb.run("fig, ax = plt.subplots()\nlines = [ax.plot([i, 2], 's')[0] for i in range(6)]\nfig.canvas.draw()")
+    nb.run("x = 0")
+    made = nb.run(f"held = lines[3].clipbox.{part}")
+    nb.run("fig = ax = lines = held = None")
+    nb.checkout(made)
+    assert nb.look(f"held is lines[3].clipbox.{part} and lines[2].clipbox.{part} is not held")

@@ -277,7 +277,7 @@ def bytes_of(array: Any, holds: int) -> bytes | None:
 def are_bytes_of(array: Any, holds: int, points: bytes, shape: tuple[int, ...]) -> bool:
     """Whether these are the shape of an array and what `bytes_of` gives: in line for those in memory of their own, as most are."""
     if type(array) is not np.ndarray or array.flags.num not in _NUMBERS_OF_OWN:
-        return bytes_of(array, holds + 1) == points and array.shape == shape
+        return bytes_of(array, holds + _PASSED_ON) == points and array.shape == shape
     return (
         array.dtype is _FLOATS
         and getrefcount(array) <= holds
@@ -287,6 +287,19 @@ def are_bytes_of(array: Any, holds: int, points: bytes, shape: tuple[int, ...]) 
     )
 
 
+def _count_passed_on() -> int:
+    """How many references more are counted to what a function gives on to another one."""
+
+    def count(value: object) -> int:
+        return getrefcount(value)
+
+    def pass_on(value: object) -> int:
+        return count(value) - getrefcount(value)
+
+    return pass_on(object())
+
+
+_PASSED_ON = _count_passed_on()
 # Contiguous in C's order or in both, owner, aligned and writable; and nothing that it is a copy of lies behind it.
 _NUMBERS_OF_OWN = frozenset({0x505, 0x507})
 
