@@ -17,7 +17,7 @@ from weakref import getweakrefcount
 
 import numpy as np
 
-from agent_kernel.values.aliases import BYTE_OWNERS, OPEN, MemoryUse, Span, find_cluster, owner_of
+from agent_kernel.values.aliases import BYTE_OWNERS, Span, find_cluster, owner_of
 from agent_kernel.values.atoms import LONG, Part, encode_array
 from agent_kernel.values.introspection import ADDRESS_BYTES, copy_memory, ids_in, ids_of
 from agent_kernel.values.pickler import reduce
