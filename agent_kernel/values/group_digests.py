@@ -218,7 +218,7 @@ class _Look:
         if issubclass(type(value), type):
             return self._of_class(value)
         waits = weakref.getweakrefcount(value) and find_death_callbacks(value, self._namespace)
-        _expect(not waits and id(value) not in references.MODULE_OBJECTS)
+        _expect(not waits and not references.is_of_module(value, self._namespace))
         _expect(not references.is_container_of_module(value, self._namespace))
         kind = id(type(value))
         below: list[Any] = []
@@ -258,7 +258,8 @@ class _Look:
         if len(values) < array_digests.MANY or not array_digests.are_arrays(values):
             return False
         ids = ids_of(values)
-        _expect(references.MODULE_OBJECTS.keys().isdisjoint(ids))
+        if not references.MODULE_OBJECTS.keys().isdisjoint(ids):
+            _expect(not any(references.is_of_module(value, self._namespace) for value in values))
         self._places.extend(ids)
         self._arrays += values
         self._is_worth = True

@@ -589,6 +589,11 @@ def _count_holders(item: int) -> int:
     return sys.getrefcount(_find_object(*MODULE_OBJECTS[item][0]))
 
 
+def is_of_module(value: object, namespace: Mapping[str, object]) -> bool:
+    """Whether a module holds this very object under a name: not one that lies where such a one died."""
+    return id(value) in MODULE_OBJECTS and find(value, namespace) is not None
+
+
 def may_be_container(value: object, namespace: dict[str, object]) -> bool:
     """Whether a list, dict or set may be a module's, or is the notebook's namespace."""
     return id(value) in _containers or value is namespace or id(value) in _inner

@@ -8,7 +8,7 @@ import pytest
 
 from agent_kernel.session.tracking import Living
 from agent_kernel.session.workspace import Detector
-from agent_kernel.values import atoms, group_digests
+from agent_kernel.values import atoms, group_digests, references
 from tests.support.notebooks import Notebook, names_changed
 
 N = 2 * atoms.LONG
@@ -48,6 +48,21 @@ def test_to_read_what_holds_long_containers_pickles_none_of_them(
         written.clear()
         assert not nb.run("v[0].has('word 1'), has('word 1'), len(dCou), len(ddef), len(dOrd)").changed
         assert sum(written) < 20_000
+
+
+def test_what_lies_where_an_object_of_a_module_died_is_read_as_anything_else_is(
+    written: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Detector, "choose_for_verification", lambda *_: [])
+    with Notebook() as nb:
+        nb.run(MADE)
+        for name in ("v", "v.order"):
+            monkeypatch.setitem(references.MODULE_OBJECTS, id(nb.look(name)), [("json", "gone")])
+        nb.run("v.has('word 1')")
+        written.clear()
+        assert not nb.run("v.has('word 1')").changed
+        assert sum(written) < 20_000
+        assert names_changed(nb.run("v.order[7] = -1")) == {"v"}
 
 
 CHANGES = {
