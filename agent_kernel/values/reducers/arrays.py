@@ -17,7 +17,7 @@ from weakref import getweakrefcount
 
 import numpy as np
 
-from agent_kernel.values.aliases import BYTE_OWNERS, Span, find_cluster, owner_of
+from agent_kernel.values.aliases import BYTE_OWNERS, OPEN, MemoryUse, Span, find_cluster, owner_of
 from agent_kernel.values.atoms import LONG, Part, encode_array
 from agent_kernel.values.introspection import ADDRESS_BYTES, copy_memory, ids_in, ids_of
 from agent_kernel.values.pickler import reduce
@@ -155,7 +155,9 @@ def _reduce_small_floats(pickler: Pickler, array: Any) -> Any:
     record.opaque.append(array)
     pickler.spanning.add(id(array))
     low = address_of(array)
-    pickler.uses(array, low, low + array.nbytes, owned=True)
+    record.memory.append(
+        MemoryUse(array, "cpu", low, low + array.nbytes, OPEN, owned=True)
+    )  # as `uses` would: it is nobody's else
     return restore.small_array, (array.tobytes(), _FLOATS_SPELLED, array.shape, True)
 
 
