@@ -187,9 +187,15 @@ def reduce_index(pickler: Pickler, index: Any) -> Any:
 
 def _set_in(index: Any) -> list[str]:
     """The names with an underscore that a person set, and not pandas."""
-    known = ("_cache", *(name for base in type(index).__mro__ for name in vars(base).get("__annotations__", ())))
-    found = [name for name in vars(index) if name[:1] == "_" and name not in known and not hasattr(type(index), name)]
-    return [name for name in found if name not in vars(index._view())] if found else found
+    kind, attributes = type(index), vars(index)
+    found = [name for name in attributes if name[:1] == "_" and name not in _PANDAS_OWN and not hasattr(kind, name)]
+    if not found:
+        return found
+    known = {name for base in kind.__mro__ for name in vars(base).get("__annotations__", ())}
+    return [name for name in found if name not in known and name not in vars(index._view())]
+
+
+_PANDAS_OWN = frozenset({"_cache", "_data", "_name", "_id", "_references"})  # of nearly every Index
 
 
 def _with_attributes(pickler: Pickler, value: Any, parts: Any, hidden: Sequence[str] = ()) -> Any:
@@ -227,7 +233,8 @@ def _reduce_labels(pickler: Pickler, index: Any) -> Any:
     if isinstance(parts, tuple) and _is_of_several(index) and type(parts[1][-1]) is dict:
         return _with_its_levels(pickler, index, parts)
     if id(index) not in pickler.muted:
-        leaves = leaves_of(parts)
+        array = vars(index).get("_data")
+        leaves = [array] if type(array) is _array_type() else leaves_of(parts)
         # What is written to one over Arrow's memory gets other memory.
         for column in filter(is_extension_array, leaves):
             pickler.dump_record.memory.append(MemoryUse(column, OBJECTS, id(column), id(column) + 1, COPIED))
@@ -265,9 +272,21 @@ def _with_its_levels(pickler: Pickler, index: Any, parts: Any) -> Any:
 
 
 def is_extension_array(value: object) -> bool:
+    return isinstance(value, _extension_array())
+
+
+@functools.cache
+def _extension_array() -> type:
     import pandas as pd
 
-    return isinstance(value, pd.api.extensions.ExtensionArray)
+    return pd.api.extensions.ExtensionArray
+
+
+@functools.cache
+def _array_type() -> type:
+    import numpy as np
+
+    return np.ndarray
 
 
 def _arrays_of(values: Iterable[object]) -> Iterator[Any]:
