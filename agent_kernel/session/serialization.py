@@ -739,16 +739,16 @@ class Dumps:
         return True
 
     def by_group_or_name(self) -> dict[str, Dumped]:
-        """All that may share: what was dumped alone, by name, and groups that other names may join, by their first."""
+        """All that may share: by name what was dumped alone, and by their first name unchanged groups that others may join."""
         found = {name: compared.dumped for name, compared in self.by_name.items()}
         return found | {first: dumped for first, (_, dumped) in self.joined.items()}
 
     def find(self, name: str) -> Dumped:
-        """One of these."""
+        """What was dumped under a name, or, if it is the first of a group that others may join, what that group was dumped as."""
         return self.joined[name][1] if name in self.joined else self.by_name[name].dumped
 
     def reaches_of(self, names: Iterable[str]) -> list[Reach]:
-        """What these names reach; members of a group that others may join have one reach, under the first."""
+        """What these names reach. A group that others may join has one reach for all its members, under its first name."""
         return [self.find(name).reach for name in names if name in self.joined or name in self.by_name]
 
     def keeps_placeholder(self, name: str) -> bool:

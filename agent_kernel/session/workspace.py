@@ -531,7 +531,7 @@ class Detector:
             self._to_count = iter(tuple(containers))
             some = list(islice(self._to_count, _MOST_COUNTED))
         found: list[str] = []
-        # Most often there is none, and a list of the counts is more memory to write.
+        # The largest count alone comes first: most often nothing else holds any of them, and then no list of counts is made.
         if max(map(sys.getrefcount, map(namespace.get, some)), default=0) > _EXPLAINED_REFERENCES:
             counts = list(map(sys.getrefcount, map(namespace.get, some)))
             found = [  # names that are gone since the round began are no containers

@@ -1027,9 +1027,8 @@ class _NanScan:
         self.modules: dict[str, int] = {}
         self.own: set[str] = set()
         self.places: dict[int, list[Place]] = {}
-        self._seen = (
-            b""  # where the names and modules were at the last look: it is asked for each part of a long container
-        )
+        # The addresses of all names and modules at the last look, which each part of a long container asks for.
+        self._seen = b""
 
     def look(self) -> None:
         modules = list(sys.modules.items())

@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values.aliases import COPIED, OBJECTS, MemoryUse, owner_of
-from agent_kernel.values.introspection import module_name
+from agent_kernel.values.introspection import loaded_class, module_name
 from agent_kernel.values.pickler import leaves_of, reduce
 from agent_kernel.values.reducers import Handler, immutable, instances, leaf, objects
 from agent_kernel.values.references import Reference
@@ -234,7 +234,7 @@ def _reduce_labels(pickler: Pickler, index: Any) -> Any:
         return _with_its_levels(pickler, index, parts)
     if id(index) not in pickler.muted:
         array = vars(index).get("_data")
-        leaves = [array] if type(array) is _array_type() else leaves_of(parts)
+        leaves = [array] if type(array) is loaded_class("numpy", "ndarray") else leaves_of(parts)
         # What is written to one over Arrow's memory gets other memory.
         for column in filter(is_extension_array, leaves):
             pickler.dump_record.memory.append(MemoryUse(column, OBJECTS, id(column), id(column) + 1, COPIED))
@@ -280,13 +280,6 @@ def _extension_array() -> type:
     import pandas as pd
 
     return pd.api.extensions.ExtensionArray
-
-
-@functools.cache
-def _array_type() -> type:
-    import numpy as np
-
-    return np.ndarray
 
 
 def _arrays_of(values: Iterable[object]) -> Iterator[Any]:
