@@ -142,14 +142,38 @@ class StepTimeout(TimeoutError):  # noqa: N818 - a TimeoutError by name too
         self.swallowed = swallowed
 
 
-class StepInterrupted(KeyboardInterrupt):
+class SentAgain:
+    """Exceptions that are put into a thread, again and again, until they have ended what runs there.
+
+    One may arrive in a finalizer, or another call that Python makes between two lines, where it is ignored. Python says
+    nothing of that: the next one comes.
+    """
+
+
+class _UnraisableHook:
+    """Python's hook for exceptions that it ignores, but for those that are sent again."""
+
+    def __init__(self, before: Callable[[Any], Any]) -> None:
+        self.__wrapped__ = before
+
+    def __call__(self, unraisable: Any) -> None:
+        if not issubclass(unraisable.exc_type, SentAgain):
+            self.__wrapped__(unraisable)
+
+    @classmethod
+    def install(cls) -> None:
+        if not isinstance(sys.unraisablehook, cls):
+            sys.unraisablehook = cls(sys.unraisablehook)
+
+
+class StepInterrupted(SentAgain, KeyboardInterrupt):
     """Interrupts code that ran too long. Nobody reads where it arrived: IPython shows these lines in place of a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return []
 
 
-class Unheeded(BaseException):
+class Unheeded(SentAgain, BaseException):
     """Raised in code that swallowed its interrupts: from then on whatever it begins to do raises it again.
 
     It is made on the thread of that code, wherever it arrives there; so it is here that the lines of the code are watched.
@@ -227,7 +251,7 @@ def _again(frame: FrameType, event: str, arg: object) -> Any:
     return _again
 
 
-class _Withdrawn(BaseException):
+class _Withdrawn(SentAgain, BaseException):
     """Takes the place of an interrupt that came too late."""
 
 
@@ -252,6 +276,7 @@ class _Watch:
             self._blocked |= signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
     def begin(self) -> None:
+        _UnraisableHook.install()
         if self._is_main:
             self._before = signal.getsignal(signal.SIGINT)
             self._is_installed = True
@@ -367,6 +392,7 @@ def put_into(thread: threading.Thread, what: type[BaseException]) -> None:
     """Let a thread raise this at its next line of Python."""
     import ctypes
 
+    _UnraisableHook.install()
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(what))
 
 

@@ -55,6 +55,15 @@ async def blocks_in_c(model: Stubborn) -> AsyncIterator[object]:
     yield 1
 
 
+async def blocks_in_a_finalizer(model: Stubborn) -> AsyncIterator[object]:
+    class Slow:
+        def __del__(self) -> None:
+            model.let_go.wait(60)
+
+    Slow()
+    yield 1
+
+
 async def blocks_a_task(model: Stubborn) -> AsyncIterator[object]:
     async def work() -> None:
         model.let_go.wait(60)
@@ -107,6 +116,7 @@ async def blocks_and_swallows(model: Stubborn) -> AsyncIterator[object]:
 HOLDS = [
     blocks,
     blocks_in_c,
+    blocks_in_a_finalizer,
     blocks_a_task,
     blocks_a_thread,
     swallows,

@@ -245,6 +245,54 @@ def test_steps_about_as_long_as_their_deadline_never_interrupt_the_caller(
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler or sys.gettrace() is not None
 
 
+@THREADS
+def test_an_interrupt_that_python_ignores_is_sent_again_and_nothing_is_said_of_it(
+    where: Callable[[Callable[[], object]], None], impatient: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ignored: list[type[BaseException] | None] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: ignored.append(unraisable.exc_type))
+
+    class Slow:
+        def __del__(self) -> None:
+            while not has_arrived:
+                has_arrived.extend(wait())
+
+    def wait() -> list[bool]:
+        try:
+            time.sleep(0.01)
+        except KeyboardInterrupt:
+            has_arrived.append(True)
+            raise
+        return []
+
+    has_arrived: list[bool] = []
+
+    def work() -> None:
+        Slow()
+        while True:
+            pass
+
+    def act() -> None:
+        with pytest.raises(StepTimeout) as stopped:
+            within(0.05, work)
+        assert (has_arrived, stopped.value.swallowed) == ([True], 1)
+
+    where(act)
+    assert ignored == []
+
+
+def test_python_still_tells_of_other_errors_that_it_ignores(monkeypatch: pytest.MonkeyPatch) -> None:
+    ignored: list[type[BaseException] | None] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: ignored.append(unraisable.exc_type))
+
+    class Failing:
+        def __del__(self) -> None:
+            raise ZeroDivisionError
+
+    within(5, Failing)
+    assert ignored == [ZeroDivisionError]
+
+
 def test_nothing_of_a_deadline_stays_in_the_process() -> None:
     """Else Python looks for an interrupt at every jump of every thread, and on 3.11 nothing that is traced goes on."""
     code = """

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast
 import msgspec
 
 from agent_kernel.agents.events import Usage
-from agent_kernel.agents.limits import put_into
+from agent_kernel.agents.limits import SentAgain, put_into
 from agent_kernel.errors import MissingExtraError, ModelError, NoModelError, UnknownPriceError
 from agent_kernel.quiet import uninterrupted
 
@@ -421,7 +421,7 @@ _MOST_CANCELS: Final = 600  # times that a model is told to end
 _lock = threading.Lock()
 
 
-class Abandoned(BaseException):
+class Abandoned(SentAgain, BaseException):
     """Raised in a model that blocks its loop, where nobody waits for its answer any more."""
 
 
