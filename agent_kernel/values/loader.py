@@ -19,7 +19,7 @@ import io
 import itertools
 import pickle
 import types
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from types import CodeType
@@ -29,7 +29,15 @@ from agent_kernel.errors import BundleError, StoreUnavailableError
 from agent_kernel.quiet import seldom_collected
 from agent_kernel.values import restore
 from agent_kernel.values.aliases import SaveFailure
-from agent_kernel.values.classes import DICTS, PLAIN_CONTAINERS, Content, by_need, containers_below, is_container
+from agent_kernel.values.classes import (
+    DICTS,
+    PLAIN_CONTAINERS,
+    Content,
+    by_need,
+    containers_below,
+    is_container,
+    is_plain_container,
+)
 from agent_kernel.values.definitions import NoSourceError, find_nested_codes, load_code, stand_in
 from agent_kernel.values.groups import failures_of
 from agent_kernel.values.introspection import bases_of, class_dict, ids_of, module_name
@@ -111,7 +119,8 @@ class Loader:
         self.pinned_anew: dict[str, object] = {}  # by token, in the place of objects that nothing holds any more
         self.kept_live: dict[str, bytes] = {}  # by token, what told of the content of objects that stay as they are
         self.held_ids: set[int] = set()  # of the live objects into which something goes back
-        self._lent: dict[str, object] = {}
+        self._lent: dict[str, object] = {}  # in the namespace while notebook code that wants it is loading
+        self._hidden: dict[str, object] = {}  # what has stood there
         self._guard = Guard(namespace)
         self._provisional: dict[tuple[int, str], type] = {}
         self._wanted: dict[str, str] = {}  # names that notebook code asked for while it was loading, and their classes
@@ -132,14 +141,12 @@ class Loader:
         streams = [Streams(group) for group in groups]
         for kind in self.classes.values():
             self._guard.keep_class(kind)
-        with restoring(self), self._putting_back(), self._lending() as lent:
+        with restoring(self), self._putting_back(), self._lending():
             self._run(streams)
-            self._lent = lent
-            while (missing := self._find_missing(streams)) or self._names_class(streams):
-                lent |= missing
-                self.namespace |= missing
-                self._guard.keep_containers(missing.values())
-                streams = [stream if stream.failure is None else Streams(stream.group) for stream in streams]
+            done: int | None = None
+            while again := self._lend(streams, done):
+                done = sum(stream.is_done for stream in streams)
+                streams = [stream.again() if stream in again else stream for stream in streams]
                 self._run([stream for stream in streams if not stream.is_done])
             for stream in streams:
                 self._load_rest(stream)
@@ -182,24 +189,76 @@ class Loader:
             self.classes.pop(uid, None)
             self.new_classes.pop(uid, None)
 
+    def _lend(self, streams: Sequence[Streams], done: int | None) -> list[Streams]:
+        """Let notebook code that runs while it is loading find the variables that are loaded with it; returns what to load again.
+
+        Args:
+            done: how many were loaded when something was lent last; None: nothing was.
+        """
+        failed = [stream for stream in streams if stream.failure is not None]
+        missing = self._find_missing(streams)
+        stale, misled = self._find_stale(streams)
+        for name, value in (missing | stale).items():
+            if name in self.namespace:
+                self._hidden.setdefault(name, self.namespace[name])
+            self.namespace[name] = self._lent[name] = value
+        is_new = bool(missing or stale) | self._names_class(streams)
+        # What is there by now may be what the others lacked.
+        is_more = done is not None and sum(stream.is_done for stream in streams) > done
+        return failed + misled if is_new or is_more else []
+
     def _find_missing(self, streams: Sequence[Streams]) -> dict[str, object]:
         """Globals that notebook code wanted while it was loading, and that are loaded but nowhere yet."""
-        errors = [stream.failure.error for stream in streams if stream.failure is not None]
-        names = {error.name for error in errors if isinstance(error, NameError) and error.name is not None}
-        names -= self.namespace.keys()
-        done = [stream for stream in streams if names and stream.is_done]
-        found = {
-            name: value for stream in done for name, value in zip(stream.group.members, stream.loaded, strict=True)
+        wanted = {stream: _name_wanted(stream) for stream in streams if stream.failure is not None}
+        names = set(filter(None, wanted.values())) - self.namespace.keys() - self._lent.keys()
+        others = [stream for stream in streams if names and stream.is_done]
+        found = {name: value for stream in others for name, value in stream.named() if name in names}
+        self._guard.keep_containers(found.values())
+        for stream in (stream for stream, name in wanted.items() if name in names - found.keys()):
+            found |= self._lend_own(stream, names & {*stream.group.members})
+        return found
+
+    def _lend_own(self, stream: Streams, names: Collection[str]) -> dict[str, object]:
+        """Lend variables that share the group of what wants them: the objects that the group gets, as far as they can be made."""
+        self._stream = stream
+        try:
+            found = stream.lend(names, self.namespace, self._keep_filled)
+        except _ENDS_ALL:
+            raise
+        except BaseException:  # noqa: BLE001  # foreign code runs here; the group fails with the error that is known
+            found = dict[str, object]()
+        if not found:  # what code registers in a variable of its own group is in there already: an empty one takes that
+            found |= {name: PLAIN_CONTAINERS[form]() for name, form in stream.group.layout.used if name in names}
+            self._guard.keep_containers(found.values())
+        return found
+
+    def _keep_filled(self, container: object) -> None:
+        self._guard.keep_content(container, Content(container).items)
+        self._guard.keep_containers([container])
+
+    def _find_stale(self, streams: Sequence[Streams]) -> tuple[dict[str, object], list[Streams]]:
+        """Globals of which notebook code found other values than those that are loaded with it, and what has to be loaded again."""
+        done = [stream for stream in streams if stream.is_done]
+        live = self._guard.names_used & self.namespace.keys() - self._lent.keys() if done else set[str]()
+        stale = {
+            name: value
+            for stream in done
+            for name, value in stream.named()
+            if name in live and self.namespace[name] is not value
         }
-        # What code registers in a variable of its own group is in there already: an empty one takes that.
-        failed = [stream for stream in streams if stream.failure is not None]
-        found |= {name: PLAIN_CONTAINERS[form]() for stream in failed for name, form in stream.group.layout.used}
-        return {name: found[name] for name in names & found.keys()}
+        misled: list[Streams] = []
+        for stream in done if stale else ():
+            kinds = [self.classes[uid] for uid in stream.group.needs if uid in self.classes]
+            names = names_run(kinds, self.namespace) & stale.keys()
+            if names and not stream.class_ids:
+                misled.append(stream)
+                stale |= self._lend_own(stream, names & {*stream.group.members})
+        self._guard.keep_containers(stale.values())
+        return stale if misled else {}, misled
 
     def _names_class(self, streams: Sequence[Streams]) -> bool:
         """Whether notebook code wanted a class by its name that is not bound yet; from now on it is there in time."""
-        errors = [stream.failure.error for stream in streams if stream.failure is not None]
-        names = {error.name for error in errors if isinstance(error, NameError) and error.name is not None}
+        names = set(filter(None, map(_name_wanted, streams)))
         uids = [uid for stream in streams for uid in stream.class_ids]
         found: dict[str, str] = {}
         for stream in streams:
@@ -259,15 +318,14 @@ class Loader:
             self._guard.put_back()
 
     @contextmanager
-    def _lending(self) -> Generator[dict[str, object]]:
-        """Take out of the namespace again what a `__setstate__` needed of the state that is on its way."""
-        lent: dict[str, object] = {}
+    def _lending(self) -> Generator[None]:
+        """Have the namespace as it was, whatever code of the notebook's needed of the state that is on its way."""
         try:
-            yield lent
+            yield
         finally:
-            for name, value in lent.items():
-                if self.namespace.get(name, lent) is value:
-                    del self.namespace[name]
+            for name in self._lent:
+                self.namespace.pop(name, None)
+                self.namespace |= {name: self._hidden[name]} if name in self._hidden else {}
 
     def _try(self, streams: Sequence[Streams], step: Callable[[Streams], object]) -> None:
         """Take one step with every group that has not failed; what needs the classes of one that fails fails with it."""
@@ -417,6 +475,12 @@ class Loader:
         self._guard.keep_attribute(made, name, value)
 
 
+def _name_wanted(stream: Streams) -> str | None:
+    """The variable that notebook code wanted in vain."""
+    error = stream.failure.error if stream.failure is not None else None
+    return error.name if isinstance(error, NameError) else None
+
+
 def _of_same_sources(contents: list[tuple[object, Any]], loaded: Sequence[object]) -> list[tuple[object, Any]]:
     """Without what goes into modules whose source is another one by now; variables for it get it all the same."""
     other = [content for made, content in contents if type(content) is ModuleContent and not content.is_of(made)]
@@ -533,6 +597,52 @@ for _code, _operands in ((pickle.REDUCE, 2), (pickle.NEWOBJ, 2), (pickle.NEWOBJ_
     TolerantUnpickler.dispatch[_code[0]] = _wrap_step(_Python.dispatch[_code[0]], _operands)
 
 
+class LendingUnpickler(Finding, _Python):  # type: ignore[misc]
+    """Makes no object where there is one that code may have seen already, and fills that."""
+
+    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = dict(_Python.dispatch)
+
+    def __init__(
+        self,
+        stream: io.BytesIO,
+        buffers: Iterator[Any],
+        anchors: list[object],
+        lent: Mapping[int, object],
+        note: Callable[[object], None],
+    ) -> None:
+        super().__init__(stream, buffers, anchors)
+        self.lent, self._note = lent, note
+        self._unfilled = {id(one): one for one in lent.values()}
+
+    def fill(self, target: Any, step: Callable[[Any], None]) -> None:
+        """Put into an object what the stream says; what code has seen in it until now goes."""
+        if self.lent and any(target is one for one in self.lent.values()):
+            if not is_plain_container(target):
+                raise TypeError(f"a variable of type {type(target).__name__} cannot be filled after it was used")
+            if self._unfilled.pop(id(target), None) is not None:
+                set_content(target, ())
+            step(self)
+            self._note(target)
+        else:
+            step(self)
+
+
+def _memoize(self: Any) -> None:
+    self.stack[-1] = self.lent.get(len(self.memo), self.stack[-1])
+    _Python.load_memoize(self)
+
+
+LendingUnpickler.dispatch[pickle.MEMOIZE[0]] = _memoize
+for _code, _below in ((pickle.APPEND, 2), (pickle.SETITEM, 3)):
+    LendingUnpickler.dispatch[_code[0]] = lambda self, step=_Python.dispatch[_code[0]], below=_below: self.fill(
+        self.stack[-below], step
+    )
+for _code in (pickle.APPENDS, pickle.SETITEMS, pickle.ADDITEMS):  # the items are on a stack of their own
+    LendingUnpickler.dispatch[_code[0]] = lambda self, step=_Python.dispatch[_code[0]]: self.fill(
+        self.metastack[-1][-1], step
+    )
+
+
 def _load_build(self: Any) -> None:
     target = self.stack[-2]
     depth = len(self.stack)
@@ -574,6 +684,7 @@ class Guard:
         self._bindings: dict[str, object] = {}
         self._seen: dict[int, object] = {}
         self._followed: dict[int, type] = {}  # classes of which there may be a million objects
+        self.names_used: set[str] = set()  # by code that runs while objects are loaded
 
     def put_back(self) -> None:
         for name, value in self._bindings.items():
@@ -654,6 +765,7 @@ class Guard:
             for step in dis.get_instructions(code):
                 if step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
                     self._bindings.setdefault(step.argval, self._namespace.get(step.argval, _MISSING))
+        self.names_used |= used
         self.keep_containers(self._namespace[name] for name in used & self._namespace.keys())
 
 

@@ -8,7 +8,8 @@ import os
 import pickle
 import pickletools
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any, Final, cast
 
@@ -67,6 +68,7 @@ class Streams:
         self._stream_count = self._skeleton_count + layout.streams
         self._unpicklers: dict[int, Any] = {}
         self._kind: Any = _plain_unpickler() if group.is_plain else Unpickler
+        self._lent: dict[int, object] = {}  # variables that code of the group has seen, by their place in the stream
         self._anchors: list[object] = []
 
     def skeletons(self) -> Iterable[tuple[str, Callable[[], type]]]:
@@ -106,6 +108,63 @@ class Streams:
         self._unpicklers.clear()
         self.contents = []
         self.pinned = {}
+
+    def again(self) -> Streams:
+        """The same group to read anew, with what was lent of it."""
+        made = Streams(self.group)
+        if self._lent:
+            made._kind, made._lent = self._kind, self._lent
+        return made
+
+    def named(self) -> Iterable[tuple[str, object]]:
+        """The values that are loaded, with their names."""
+        return zip(self.group.members, self.loaded, strict=True) if self.is_done else ()
+
+    def lend(
+        self, names: Collection[str], namespace: dict[str, object], note: Callable[[object], None]
+    ) -> dict[str, object]:
+        """Make variables that code of this very group wants, for as long as the group is loaded `again`: it uses these objects.
+
+        Each holds what it will hold in the end; where that needs what fails without it, it is empty until it is filled.
+
+        Args:
+            note: called with each container that is filled, of which code may change the content afterwards.
+        """
+        layout = self.group.layout
+        if layout.fills or layout.form or layout.within or self.group.is_plain or self._unsaved_values:
+            return {}
+        known = self.failure, self.loaded, self.is_done
+        self.begin_again()
+        try:
+            found = self._make_lent(names, namespace)
+        finally:
+            self.begin_again()
+            self.failure, self.loaded, self.is_done = known
+        from agent_kernel.values.loader import LendingUnpickler
+
+        self._kind = partial(LendingUnpickler, lent=self._lent, note=note)
+        return found
+
+    def _make_lent(self, names: Collection[str], namespace: dict[str, object]) -> dict[str, object]:
+        from agent_kernel.values.loader import TolerantUnpickler
+        from agent_kernel.values.restore.objects import set_content
+
+        self._kind = TolerantUnpickler
+        values = self._values()
+        unpickler = self._unpicklers[0]
+        places = {id(made): place for place, made in unpickler.memo.items()}
+        found: dict[str, object] = {}
+        for name, slot in zip(self.group.members, self.group.slots, strict=True):
+            made = values[slot]
+            if name not in names or unpickler.is_broken(made):
+                continue
+            if leads_to(made, unpickler.broken, namespace):
+                if not classes.is_plain_container(made):
+                    continue
+                set_content(made, ())
+            found[name] = made
+            self._lent |= {places[id(made)]: made} if id(made) in places else {}
+        return found
 
     def load_values(self) -> None:
         values = self._unsaved_values or self._values()

@@ -147,3 +147,43 @@ def test_a_function_that_a_class_holds_shares_its_attributes_with_a_variable(
         assert nb.look(f"({function} is f, d is f.__dict__, list(d), type(d['x']) in (int, Q))") == (
             *(True, True, ["x"], True),
         )
+
+
+KEEPS = """
+class S:
+    def __init__(self, a):
+        self.a, self.log = a, LOG
+    def __getstate__(self):
+        return {"a": self.a}
+    def __setstate__(self, state):
+        self.__dict__ = {**state, "log": LOG, "length": len(LOG)}
+        ADD
+"""
+
+
+@pytest.mark.parametrize(
+    "log", ["['first']", "{'first'}", "{'first': 1}", "__import__('collections').deque(['first'])"]
+)
+def test_an_object_that_keeps_a_variable_when_its_state_is_set_gets_the_one_of_its_commit(log: str) -> None:
+    add = "(getattr(LOG, 'append', None) or getattr(LOG, 'add', None) or (lambda key: LOG.setdefault(key, 0)))('later')"
+    keeps = KEEPS.replace("ADD", add.replace("later", "loaded"))
+    with Notebook() as nb:
+        first = nb.run(f"LOG = {log}\n{keeps}\ns = S(1)")
+        second = nb.run(f"{add}\ns.a = 2")
+        third = nb.run(f"LOG = {log}\ns = S(3)")
+        for commit, length, a in ((second, 2, 2), (first, 1, 1), (third, 1, 3), (first, 1, 1), (second, 2, 2)):
+            nb.checkout(commit)
+            assert nb.look("(s.log is LOG, len(LOG), s.a)") == (True, length, a)
+
+
+def test_an_object_whose_state_reads_a_variable_reads_that_of_its_commit() -> None:
+    with Notebook() as nb:
+        first = nb.run(
+            "SCALE = 2\nclass S:\n    def __init__(self, a): self.a, self.b = a, a * SCALE\n"
+            "    def __getstate__(self): return self.a\n    def __setstate__(self, a): self.__init__(a)\ns = S(1)"
+        )
+        nb.run("SCALE = 3\ns = S(2)")
+        nb.checkout(first)
+        assert nb.look("(SCALE, s.a, s.b)") == (2, 1, 2)
+        nb.run("SCALE = 4; SCALE = 2; t = S(5)")
+        assert nb.look("(SCALE, s.b, t.b)") == (2, 2, 10)

@@ -117,4 +117,57 @@ REGISTRIES = (
         assert frozen.a == [4] and slotted == {1} and slotted.a is frozen
         """,
     ),
+    Kind(
+        "instances whose state is set by code that reads variables and keeps them",
+        """
+        import collections
+
+        UNITS, LOG, RECENT, COUNTS = {"length": "m"}, ["begun"], collections.deque([1]), {"made": 0, "by": {"all": [0]}}
+        FACTOR = 2.5
+
+
+        def build(x):
+            return Built(x, UNITS["length"])
+
+
+        class Built:
+            def __init__(self, x, unit):
+                self.x, self.unit = x, unit
+
+            def __reduce__(self):
+                return build, (self.x,)
+
+
+        class Configured:
+            def __getstate__(self):
+                return {"a": 1}
+
+            def __setstate__(self, state):
+                self.__dict__ = {**state, "units": UNITS, "unit": UNITS["length"], "times": FACTOR}
+
+
+        class Logged:
+            def __getstate__(self):
+                return {"a": 1}
+
+            def __setstate__(self, state):
+                LOG.append("loaded")
+                RECENT.append(self)
+                COUNTS["made"] += 1
+                COUNTS["by"]["all"][0] += 1
+                self.__dict__ = {**state, "log": LOG, "recent": RECENT, "counts": COUNTS["by"]}
+
+
+        built, configured, logged = [Built(1, "m")], Configured(), Logged()
+        configured.__setstate__({"a": 1})
+        logged.__setstate__({"a": 1})
+        """,
+        """
+        assert (built[0].x, built[0].unit, UNITS) == (1, "m", {"length": "m"})
+        assert configured.units is UNITS and (configured.unit, configured.times, configured.a) == ("m", 2.5, 1)
+        assert logged.log is LOG and logged.recent is RECENT and logged.counts is COUNTS["by"]
+        assert (LOG, COUNTS) == (["begun", "loaded"], {"made": 1, "by": {"all": [1]}})
+        assert len(RECENT) == 2 and RECENT[0] == 1 and RECENT[1] is logged
+        """,
+    ),
 )
