@@ -1051,7 +1051,7 @@ class Dumps:
                 defer=defer,
                 components=components,
                 dumped=self._segments,
-                digest=self._digests.pop(tuple(members), b""),
+                digest=self._digests.pop(tuple(members), None),
                 last=None if alone else self._last(members, before),
             )
             dumped.pickler = None  # its memo would hold all that it met

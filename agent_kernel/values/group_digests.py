@@ -1,8 +1,9 @@
 """Tell without a dump that names lead to the objects that they led to, and that these hold what they held.
 
 Objects with attributes, functions and short containers are looked through one by one; of a long container of numbers and
-texts there is a digest that is taken in C. A look runs nobody's code, and takes a tenth of the time of a dump. Where it
-meets anything that it does not know, it says nothing, and the names are dumped.
+texts there is a digest that is taken in C. Of many objects all those of a type are taken at once, which takes a few loops in C.
+A look runs nobody's code, and takes a tenth of the time of a dump. Where it meets anything that it does not know, it says
+nothing, and the names are dumped.
 """
 
 # What is looked at is anyone's object, so its type has no parameters to know.
@@ -10,34 +11,55 @@ meets anything that it does not know, it says nothing, and the names are dumped.
 
 from __future__ import annotations
 
+import abc
 import builtins
 import collections
+import dataclasses
+import enum
 import functools
 import pickle
 import sys
 import types
+import typing
 import weakref
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from itertools import chain
+from itertools import chain, compress, islice, repeat
+from operator import ne
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xxhash import xxh3_128
 
 from agent_kernel.values import CLASS_PREFIX, atoms, reducers, references
-from agent_kernel.values.introspection import bases_of, class_dict, ids_of, loaded_class, module_name
+from agent_kernel.values.introspection import (
+    addresses,
+    bases_of,
+    class_dict,
+    distinct_ids,
+    ids_of,
+    ids_of_types,
+    loaded_class,
+    module_name,
+    of_types,
+)
 from agent_kernel.values.surface import find_death_callbacks, is_alone
 
 if TYPE_CHECKING:
     from agent_kernel.values.aliases import LiveNames
 
-_MOST_OBJECTS = 1_000  # beyond these a dump takes hardly longer
+_MOST_OBJECTS = 100  # that are looked at one by one; beyond these all of a type are taken at once
 _MOST_ITEMS = 10_000
+_WORTH = 1_000  # objects, from which a dump takes longer than a look
+_MANY = 100  # items, which are taken at once
+_MOST_LEVELS = 20  # of many objects
+_MOST_TYPES = 30  # among those of one level
+_MOST_OTHERS = 1_000  # of many objects, those that something else holds too
 _MANY_RESULTS = 1_000  # from which on a dump looks longer at what a function keeps
 # By id: hashing a type runs its metaclass.
 _ATOM_IDS = frozenset(map(id, (str, bytes, int, float, bool, type(None))))
 _ITEM_IDS = frozenset(map(id, (list, tuple, set, frozenset)))
+_PLAIN_IDS = _ITEM_IDS | {id(dict)}
 _SEQUENCE_IDS = frozenset(map(id, (list, tuple)))
 _DICT_IDS = frozenset(map(id, (collections.Counter, collections.defaultdict, collections.OrderedDict)))
 _CACHED = type(functools.cache(lambda: None))
@@ -89,6 +111,7 @@ class Known(NamedTuple):
 
     Of the sets among the long ones it is not sure yet that they hold numbers and texts alone. `sees_memory`: that of arrays
     is covered, too. `stops`: the long containers, and what such as `Counter` are long, below which nothing can change.
+    `takes_many`: many objects were taken at once, which nothing but these members holds.
     """
 
     digest: bytes
@@ -97,16 +120,26 @@ class Known(NamedTuple):
     shareable: AbstractSet[int] = frozenset()
     sees_memory: bool = False
     stops: AbstractSet[int] = frozenset()
+    takes_many: bool = False
 
 
-def digest_first(members: Mapping[str, object], names: LiveNames, namespace: dict[str, object]) -> Known | None:
+def digest_first(
+    members: Mapping[str, object], names: LiveNames, namespace: dict[str, object], digest: bytes | None = None
+) -> Known | None:
     """What later looks are compared with; None where it takes a dump to tell, or a dump takes no longer.
 
-    That is of anything but plain functions, classes, and what leads to long containers of numbers and texts or to many arrays.
+    That is of anything but plain functions, classes, and what leads to long containers, to many arrays or to many objects.
+
+    Args:
+        digest: what a look said just before; None: there was none.
     """
     values: list[Any] = list(members.values())
     if _is_long_alone(values):  # the digest of such a one is taken as it is dumped
         return None
+    if digest == b"":
+        return None
+    if digest and len(values) == 1 and atoms.is_long(values[0]):  # nothing below it is held by anything else
+        return Known(digest, shareable=frozenset(ids_of(values)), takes_many=True)
     look = _look_at(members, names, namespace)
     return None if look is None else look.note()  # ids alone: what was met is held by nobody more when it is dumped
 
@@ -116,7 +149,7 @@ def _look_at(members: Mapping[str, object], names: LiveNames, namespace: dict[st
     try:
         if not look.take_code(members):
             look.walk(members)
-    except (_UnknownError, RuntimeError):  # or another thread is at it
+    except (_UnknownError, RuntimeError, AttributeError):  # or another thread is at it, or a slot is empty
         return None
     return look
 
@@ -130,13 +163,19 @@ class _Look:
         self._seen: dict[int, object] = {}  # alive, so that no address is met twice
         self._places = array("Q")
         self._said: list[object] = []
-        self._kinds: dict[int, str] = {}
+        self._layouts: dict[int, _Layout] = {}
+        self._unchanging_ids: set[int] = set()  # of types of whose objects nobody sees whether others hold them, too
         self._items = 0
         self._longs: list[Any] = []
         self._long_dicts: set[int] = set()  # ids of what such as `Counter` are, of which a copy is among the long ones
         self._arrays: list[Any] = []
         self._results: set[int] = set()  # ids of what functions keep
         self._is_worth = False  # whether a dump would take much longer
+        self._many: list[list[Any]] = []  # objects that are taken at once
+        self._takes_many = False
+        self._shared: dict[int, Any] = {}  # objects among many that are held more than once
+        self._times_met: collections.Counter[int] = collections.Counter()
+        self._content_of_many = xxh3_128()
         self._of_code = b""
 
     def take_code(self, members: Mapping[str, object]) -> bool:
@@ -164,12 +203,21 @@ class _Look:
             elif id(value) not in self._seen:
                 self._seen[id(value)] = value
                 below = self._below(value)
-                self._items += len(below)
-                _expect(len(self._seen) <= _MOST_OBJECTS and self._items <= _MOST_ITEMS)
                 # A set that is freed leaves its place to the next frozenset, whose items may be the same.
                 self._places.extend((id(type(value)), len(below)))
                 if not self._take_atoms(below):
-                    waiting += below
+                    if len(below) < _MANY:
+                        waiting += below
+                        self._items += len(below)
+                    else:
+                        self._many.append(below)
+                below = []  # it would hold them once more, and so would what waits
+                if len(self._seen) > _MOST_OBJECTS or self._items > _MOST_ITEMS:
+                    self._many.append(waiting)
+                    waiting = []
+        if self._many:
+            self._take_many(self._pop_many())
+            self._expect_explained()
         _expect(self._is_worth or bool(self._longs))
 
     def _take_atoms(self, values: list[Any]) -> bool:
@@ -188,6 +236,7 @@ class _Look:
             return self._of_code
         whole = xxh3_128(self._places)
         whole.update(pickle.dumps(self._said, pickle.HIGHEST_PROTOCOL))
+        whole.update(self._content_of_many.digest())
         for value in self._longs:
             found = digest_of(value)
             if not found:
@@ -205,13 +254,15 @@ class _Look:
     def note(self) -> Known | None:
         """The digest, and what it covers; None where a long container holds more than numbers and texts."""
         digest = self.digest(atoms.guess_digest) if all(map(_may_hold_atoms, self._longs)) else b""
-        shareable = (item for item, value in self._seen.items() if id(type(value)) not in _UNCHANGING_IDS)
+        unchanging = _UNCHANGING_IDS | self._unchanging_ids
+        shareable = (item for item, value in self._seen.items() if id(type(value)) not in unchanging)
         sets = frozenset(id(value) for value in self._longs if id(type(value)) == id(set))
         # A `Counter` was digested as a copy, which is gone: the dump may meet another object at its address.
         longs = frozenset(ids_of(self._longs)).intersection(self._seen)
         sees_memory = bool(self._arrays)
         stops = longs.union(self._long_dicts)
-        return Known(digest, longs, sets, self._results.union(shareable), sees_memory, stops) if digest else None
+        shared = self._results.union(shareable)
+        return Known(digest, longs, sets, shared, sees_memory, stops, self._takes_many) if digest else None
 
     def _below(self, value: Any) -> list[Any]:
         """What is saved of an object, and can be looked at in turn."""
@@ -222,10 +273,8 @@ class _Look:
         _expect(not references.is_container_of_module(value, self._namespace))
         kind = id(type(value))
         below: list[Any] = []
-        if kind in _ITEM_IDS:
-            below = self._items_of(value, value)
-        elif kind == id(dict):
-            below = self._items_of(value, [*value, *value.values()] if len(value) < atoms.LONG else ())
+        if kind in _ITEM_IDS or kind == id(dict):
+            below = self._items_of(value)
         elif kind in _DICT_IDS:
             below = self._below_dict(value)
         elif kind == id(types.FunctionType):
@@ -236,18 +285,40 @@ class _Look:
             below = self._below_cached(value)
         elif _is_array(value):
             self._arrays.append(value)
-        else:
+        elif not self._take_unchanging(type(value), [value]):
             below = self._below_instance(value)
         return below
 
-    def _items_of(self, container: Any, items: Iterable[Any]) -> list[Any]:
+    def _take_unchanging(self, kind: type, values: list[Any]) -> bool:
+        """Take members of an enum, which are saved as names and hold what belongs to their class, or dates and the like."""
+        if issubclass(kind, enum.Enum):
+            self._note(self._uid_of_enum(kind, values).encode())
+        elif atoms.is_read(kind):
+            content = atoms.read(values)
+            _expect(bool(content))
+            self._note(content)
+        else:
+            return False
+        self._unchanging_ids.add(id(kind))
+        return True
+
+    def _uid_of_enum(self, kind: Any, values: list[Any]) -> str:
+        from agent_kernel.values.reducers.code import reduce_member
+        from agent_kernel.values.trials import own_handler
+
+        handler = own_handler(reducers.HANDLERS.get(kind) or reducers.handler_for(kind))
+        _expect(module_name(kind) == "__main__" and handler is reduce_member)
+        named: Any = class_dict(kind)["_member_map_"]
+        _expect(distinct_ids(addresses(values)).issubset(ids_of(named.values())))
+        return self._names.uid_of(kind)
+
+    def _items_of(self, container: Any) -> list[Any]:
         if id(type(container)) in _SEQUENCE_IDS and self._take_arrays(list(container)):
             return []
-        if atoms.is_long(container):
+        if atoms.is_long(container) and atoms.may_hold_atoms(container):
             self._longs.append(container)
             return []
-        _expect(len(container) < atoms.LONG)
-        return list(items)
+        return [*container, *container.values()] if type(container) is dict else list(container)
 
     def _take_arrays(self, values: list[Any]) -> bool:
         """Take many arrays at once, if there are no others among these."""
@@ -273,9 +344,9 @@ class _Look:
         factory = [value.default_factory] if kind is collections.defaultdict else []
         plain = dict(value)
         self._said.append(kind.__name__)
-        if atoms.is_long(plain):
+        if atoms.is_long(plain) and atoms.may_hold_atoms(plain):
             self._long_dicts.add(id(value))
-        return [*factory, *self._items_of(plain, [*plain, *plain.values()] if len(plain) < atoms.LONG else ())]
+        return [*factory, *self._items_of(plain)]
 
     def _below_function(self, function: types.FunctionType, holders: int = 0) -> list[Any]:
         from agent_kernel.values.reducers.code import defaults_of, digest_of_function
@@ -322,19 +393,23 @@ class _Look:
         return [method.__self__]
 
     def _below_instance(self, value: Any) -> list[Any]:
-        self._said.append(self._name_of(type(value)))
-        attributes: Any = object.__getattribute__(value, "__dict__")
-        # One that something else holds, too, may be saved with that.
-        _expect(type(attributes) is dict and sys.getrefcount(attributes) <= reducers.OWN_HOLDS + 1)
-        _expect(all(type(name) is str and name[:2] != "__" for name in attributes))
-        return [*attributes, *attributes.values()]
+        layout = self._layout_of(type(value))
+        self._said.append(layout.uid)
+        below = list(tuple.__iter__(value)) if layout.is_tuple else []
+        below += [read(value) for read in layout.slots]
+        if layout.has_dict:
+            attributes: Any = object.__getattribute__(value, "__dict__")
+            # One that something else holds, too, may be saved with that.
+            _expect(type(attributes) is dict and sys.getrefcount(attributes) <= reducers.OWN_HOLDS + 1)
+            _expect(all(type(name) is str and name[:2] != "__" for name in attributes))
+            below += [*attributes, *attributes.values()]
+        return below
 
-    def _name_of(self, kind: type) -> str:
-        """Which class of the notebook's this is; its objects are nothing but their attributes."""
-        found = self._kinds.get(id(kind))
+    def _layout_of(self, kind: type) -> _Layout:
+        """What objects of a class of the notebook's consist of, where pickle saves that, and asks no code of the class."""
+        found = self._layouts.get(id(kind))
         if found is None:
-            _expect(_is_plain(kind))
-            found = self._kinds[id(kind)] = self._names.uid_of(kind)
+            found = self._layouts[id(kind)] = _Layout.of(kind, self._names)
         return found
 
     def _of_class(self, kind: type) -> list[Any]:
@@ -344,12 +419,162 @@ class _Look:
         self._said.append(self._names.uid_of(kind) if is_own else kind.__name__)
         return []
 
+    # -- many objects, level by level: nothing but what is looked at holds them, or they are among those that were seen before
+
+    def _pop_many(self) -> list[Any]:
+        many, self._many = self._many, []
+        return list(chain.from_iterable(many))
+
+    def _take_many(self, level: list[Any]) -> None:
+        _expect(self._is_worth or bool(self._longs) or self._seems_worth(level))
+        self._takes_many = True
+        count = 0
+        for _ in range(_MOST_LEVELS):
+            if not level:
+                break
+            count += len(level)
+            level = self._take_level(level)
+        _expect(not level)
+        self._is_worth = self._is_worth or count >= _WORTH
+
+    def _seems_worth(self, level: list[Any]) -> bool:
+        """Whether some of many objects lead to any of which pickle asks: containers of numbers and texts take it no longer.
+
+        Raises:
+            _UnknownError: they lead to what only a dump knows.
+        """
+        look = _Look(self._names, self._namespace)
+        found = False
+        some = level[:: max(1, len(level) // _TRIED)]
+        for _ in range(_LEVELS_TRIED):
+            some = [one for one in some[: _TRIED * _TRIED] if id(type(one)) not in _ATOM_IDS]
+            found = found or not set(ids_of(map(type, some))) <= _PLAIN_IDS
+            some = [below for one in some for below in islice(look._below(one), _TRIED)]
+        return found
+
+    def _take_level(self, level: list[Any]) -> list[Any]:
+        """Take all these objects; returns what lies below them."""
+        types = addresses(map(type, level))
+        kinds = distinct_ids(types)
+        _expect(len(kinds) <= _MOST_TYPES)
+        scalars, others = kinds & _ATOM_IDS, kinds - _ATOM_IDS
+        self._note(b"%d" % len(level), types if others and len(kinds) > 1 else b"")
+        if scalars:
+            self._note_atoms(level if not others else of_types(level, scalars))
+        below: list[Any] = []
+        for kind in sorted(others):
+            below += self._take_type(level if len(kinds) == 1 else of_types(level, {kind}), 1 + (len(kinds) > 1))
+        return below
+
+    def _take_type(self, values: list[Any], copies: int) -> list[Any]:
+        """Take objects of one type, which so many lists of the look hold."""
+        kind = type(values[0])
+        places = addresses(values)
+        self._note(places)
+        if issubclass(kind, type):
+            return [below for one in _one_of_each(values, places) for below in self._of_class(one)]
+        if self._take_unchanging(kind, values):
+            return []
+        if id(kind) in _ITEM_IDS:
+            below: list[Any] = list(chain.from_iterable(values))
+            self._note(pickle.dumps(list(map(len, values)), pickle.HIGHEST_PROTOCOL))
+            if id(kind) not in _UNCHANGING_IDS or not ids_of_types(below) <= _ATOM_IDS:
+                return list(chain.from_iterable(self._untaken(values, copies)))
+            return below
+        values = self._untaken(values, copies)
+        if not values:
+            return []
+        if kind is dict:
+            return self._below_dicts(values, are_attributes=False)
+        if kind is loaded_class("numpy", "ndarray"):
+            self._arrays += values
+            return []
+        return self._below_many(values, self._layout_of(kind))
+
+    def _below_many(self, values: list[Any], layout: _Layout) -> list[Any]:
+        self._note(layout.uid.encode())
+        watched = list(compress(values, map(weakref.getweakrefcount, values)))
+        _expect(len(watched) <= _MOST_OTHERS)
+        _expect(not any(find_death_callbacks(value, self._namespace) for value in watched))
+        below: list[Any] = []
+        for read in layout.slots:
+            below += map(read, values)
+        if layout.is_tuple:
+            self._note(pickle.dumps(list(map(tuple.__len__, values)), pickle.HIGHEST_PROTOCOL))
+            below += chain.from_iterable(map(tuple.__iter__, values))
+        if layout.has_dict:
+            dicts: list[Any] = list(map(object.__getattribute__, values, repeat("__dict__")))
+            _expect(ids_of_types(dicts) == {id(dict)} and max(map(sys.getrefcount, dicts)) <= reducers.OWN_HOLDS + 1)
+            below += self._below_dicts(dicts, are_attributes=True)
+        return below
+
+    def _below_dicts(self, values: list[Any], *, are_attributes: bool) -> list[Any]:
+        keys: list[Any] = list(chain.from_iterable(values))
+        places = addresses(keys)
+        self._note(pickle.dumps(list(map(len, values)), pickle.HIGHEST_PROTOCOL), places)
+        distinct = _one_of_each(keys, places)  # mostly the same few texts over and over
+        if are_attributes:
+            _expect(all(type(name) is str and name[:2] != "__" for name in distinct))
+        return [*distinct, *chain.from_iterable(map(dict.values, values))]
+
+    def _untaken(self, values: list[Any], copies: int) -> list[Any]:
+        """Those of the objects that were not met before; of such as are held more than once it is counted how often they are met."""
+        explained = 2 + copies  # what it was met in, the lists, and getrefcount's argument
+        counts = list(map(sys.getrefcount, values))
+        if max(counts) <= explained:
+            return values
+        are_shared = bytes(map(explained.__lt__, counts))
+        self._note(are_shared)
+        shared = list(compress(values, are_shared))
+        self._times_met.update(ids_of(shared))
+        distinct = dict(zip(ids_of(shared), shared, strict=True))
+        fresh = [one for item, one in distinct.items() if item not in self._shared and item not in self._seen]
+        self._shared |= distinct
+        return [*compress(values, map(explained.__ge__, counts)), *fresh]
+
+    def _expect_explained(self) -> None:
+        """Nothing else may hold any of these but such as were seen one by one: from those on, others are found to share them."""
+        shared = self._shared.values()
+        explained = [times + 2 for times in map(self._times_met.__getitem__, self._shared)]
+        held = list(compress(shared, map(ne, explained, list(map(sys.getrefcount, shared)))))
+        _expect(len(held) <= _MOST_OTHERS)
+        _expect(all(id(value) in self._seen or _is_unchanging(value) for value in held))
+
+    def _note_atoms(self, values: list[Any]) -> None:
+        content = atoms.content_digest(values)
+        _expect(bool(content))
+        self._note(addresses(values), content)
+
+    def _note(self, *parts: bytes) -> None:
+        for part in parts:
+            self._content_of_many.update(len(part).to_bytes(8, "little") + part)
+
+
+_TRIED = 8
+_LEVELS_TRIED = 5
+
+
+def _one_of_each(values: list[Any], places: bytes) -> list[Any]:
+    many = len(distinct_ids(places))
+    found: dict[int, Any] = {}
+    for value in values:
+        found.setdefault(id(value), value)
+        if len(found) == many:
+            break
+    return list(found.values())
+
+
+def _is_unchanging(value: Any) -> bool:
+    return id(type(value)) in _UNCHANGING_IDS and ids_of_types(list(value)) <= _ATOM_IDS
+
 
 def _is_long_alone(values: list[Any]) -> bool:
-    """Whether there is but one long container, and not of arrays."""
+    """Whether there is but one long container, and of numbers and texts."""
     if len(values) != 1 or not atoms.is_long(values[0]):
         return False
-    return not (id(type(values[0])) in _SEQUENCE_IDS and _is_array(values[0][0]))
+    if id(type(values[0])) in _SEQUENCE_IDS and _is_array(values[0][0]):
+        return False
+    return atoms.may_hold_atoms(values[0])
 
 
 def _is_array(value: object) -> bool:
@@ -385,14 +610,46 @@ def _expect(known: bool) -> None:
         raise _UnknownError
 
 
-def _is_plain(kind: type) -> bool:
-    """Whether pickle saves objects of a class of the notebook's by their attributes, and asks none of its code."""
-    if module_name(kind) != "__main__" or not kind.__dictoffset__ or not reducers.is_ordinary(kind):
-        return False
-    if any(kind is other for other in reducers.dispatch_table()):
-        return False
-    own = [class_dict(base) for base in bases_of(kind) if base is not object]
-    if not all(_HOOKS.isdisjoint(found) for found in own):
-        return False
-    slots = (one for found in own for one in found.values() if type(one) is types.MemberDescriptorType)
-    return all(module_name(base) == "__main__" for base in bases_of(kind)[:-1]) and not any(True for _ in slots)
+class _Layout(NamedTuple):
+    """What objects of a class of the notebook's consist of."""
+
+    uid: str
+    has_dict: bool
+    slots: tuple[Callable[[Any], Any], ...]  # each reads one
+    is_tuple: bool
+
+    @classmethod
+    def of(cls, kind: type, names: LiveNames) -> _Layout:
+        """Find that out.
+
+        Raises:
+            _UnknownError: how the objects are saved, something else says.
+        """
+        from agent_kernel.values.reducers.instances import is_saved_as_items
+
+        _expect(module_name(kind) == "__main__" and not any(kind is other for other in reducers.dispatch_table()))
+        if is_saved_as_items(kind):
+            return cls(names.uid_of(kind), has_dict=False, slots=(), is_tuple=True)
+        bases = [base for base in bases_of(kind)[:-1] if id(base) not in _OPEN_BASES]
+        own = list(map(class_dict, bases))
+        _expect(all(module_name(base) == "__main__" for base in bases) and all(map(_says_nothing, own)))
+        slots = [one for found in own for one in found.values() if type(one) is types.MemberDescriptorType]
+        has_dict = bool(kind.__dictoffset__)
+        _expect(has_dict or bool(slots))
+        return cls(names.uid_of(kind), has_dict, tuple(one.__get__ for one in slots), is_tuple=False)
+
+
+_OPEN_BASES = frozenset(map(id, (abc.ABC, typing.Generic)))  # they have no part in how objects are saved
+
+
+def _says_nothing(found: Mapping[str, Any]) -> bool:
+    """Whether a class with these attributes says nothing of its own of how its objects are saved."""
+    return all(id(getattr(found[name], "__code__", None)) in _OF_DATACLASSES for name in _HOOKS & found.keys())
+
+
+# Of those that are frozen and have slots.
+_OF_DATACLASSES = frozenset(
+    id(function.__code__)
+    for name in ("_dataclass_getstate", "_dataclass_setstate")
+    if (function := getattr(dataclasses, name, None)) is not None
+)

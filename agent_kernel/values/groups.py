@@ -158,7 +158,7 @@ def dump_group(
     packs: bool = False,
     answers: bool = False,
     pins: Mapping[int, Named] = _NONE_NAMED,
-    digest: bytes = b"",
+    digest: bytes | None = None,
 ) -> Dumped:
     """Pickle the members together.
 
@@ -177,7 +177,7 @@ def dump_group(
         packs: this is such a dump, of a figure: it is quicker, and what others share with it is written behind it.
         answers: with what objects keep of their answers, which is stored, and not compared: see `Dump.answers`.
         pins: by id, objects that are stored so that the live ones are set back.
-        digest: of a long container of atoms, which was taken in this commit.
+        digest: what a look at the members said in this commit; None: there was none.
 
     Raises:
         RecursionError: nested too deeply, and not through objects, which are then saved one by one.
@@ -204,9 +204,14 @@ def _dump_members(
     named: Collection[int],
     options: dict[str, Any],
 ) -> Dumped:
-    known = group_digests.digest_first(members, names, namespace)  # what is changed from here on, the next look finds
+    known = group_digests.digest_first(
+        members, names, namespace, options["digest"]
+    )  # what is changed from here on, the next look finds
     if known is not None:
-        options |= {"quick": known, "defer": options["defer"] and not (known.longs or known.sees_memory)}
+        options |= {
+            "quick": known,
+            "defer": options["defer"] and not (known.longs or known.sees_memory or known.takes_many),
+        }
         if known.sees_memory:
             options["last"] = None  # what others hold of it, too, is noted each time that it is dumped
         made = _dump_naming(members, names, namespace, named=named, **options)
@@ -242,7 +247,7 @@ def _dump_naming(
     packs: bool,
     answers: bool,
     pins: Mapping[int, Named],
-    digest: bytes = b"",
+    digest: bytes | None = None,
     quick: group_digests.Known | None = None,
     flat: bool = False,
 ) -> Dumped:
@@ -298,9 +303,10 @@ def _dump_naming(
     if met_digest and last is not None and last[0] == met_digest:
         made = assemble(members, skeletons, dump)
         made.met = met_digest
-        # Of a large value only what others hold too was noted, and that may have become more.
+        # Of a large value only what others hold too was noted, and that may have become more, unless a look says no.
         before = last[1]
-        made.reach = msgspec.structs.replace(before, ids=set(before.ids), deferred=not before.complete)
+        is_known = before.complete or (quick is not None and quick.takes_many and quick.shareable <= before.ids)
+        made.reach = msgspec.structs.replace(before, ids=set(before.ids), deferred=not is_known)
         made.pickler = pickler
         return made
     found = reach_of(members, dump, bodies, pickler if packs else None, stops)

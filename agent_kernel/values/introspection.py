@@ -359,17 +359,21 @@ _MANY_TYPES = 500
 
 def ids_of_types(values: Sequence[object]) -> set[int]:
     """The ids of the types of these objects. A million objects have few types mostly, and numpy finds one after the other."""
-    found = addresses(map(type, values))
-    frombuffer: Any = find_loaded("numpy", "frombuffer") if len(values) >= _MANY_TYPES else None
+    return distinct_ids(addresses(map(type, values)))
+
+
+def distinct_ids(found: bytes) -> set[int]:
+    """The distinct ones of these addresses."""
+    frombuffer: Any = find_loaded("numpy", "frombuffer") if len(found) >= _MANY_TYPES * ADDRESS_BYTES else None
     if frombuffer is None:
         return set(ids_in(found))
     rest = frombuffer(found, "P")
-    kinds: set[int] = set()
-    while len(rest) and len(kinds) < _FEW_TYPES:
-        kind = int(rest[0])
-        kinds.add(kind)
-        rest = rest[rest != kind]
-    return kinds.union(rest.tolist())
+    ids: set[int] = set()
+    while len(rest) and len(ids) < _FEW_TYPES:
+        first = int(rest[0])
+        ids.add(first)
+        rest = rest[rest != first]
+    return ids.union(rest.tolist())
 
 
 _FEW_TYPES = 8

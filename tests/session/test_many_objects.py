@@ -99,3 +99,136 @@ def test_tuples_with_names_come_back_with_the_items_that_they_have(made: str) ->
         again.checkout(early)
         again_is: Any = again.look(holds)
         assert again_is[:3] == (True, (1, [1]), True)
+
+
+DAYS = "class Day(enum.Enum):\n    MON = 1\n    TUE = 2\nclass In:\n    def __init__(self, x): self.x = {'x': {x}}\n"
+LOOKED_AT = {
+    "with attributes": ("class C:\n    def __init__(self, x): self.x, self.tags = x, [x]", "C(n)"),
+    "of a frozen dataclass": ("@dataclass(frozen=True)\nclass C:\n    x: int\n    tags: list", "C(n, [n])"),
+    "of a dataclass with slots": ("@dataclass(slots=True)\nclass C:\n    x: int\n    tags: list", "C(n, [n])"),
+    "of a frozen dataclass with slots": ("@dataclass(frozen=True, slots=True)\nclass C:\n    x: int\n    tags: list", "C(n, [n])"),
+    "with slots and attributes": ("class B:\n    __slots__ = ('x',)\nclass C(B):\n    def __init__(self, x): self.x, self.tags = x, [x]", "C(n)"),
+    "tuples with names": ("class C(NamedTuple):\n    x: int\n    tags: list", "C(n, [n])"),
+    "of an abstract base": ("class B(abc.ABC):\n    @abc.abstractmethod\n    def f(self): ...\nclass C(B):\n    def __init__(self, x): self.x, self.tags = x, [x]\n    def f(self): ...", "C(n)"),
+    "in tuples": ("class C:\n    def __init__(self, x): self.x, self.tags = x, [x]", "(n, C(n))"),
+    "in dicts": ("class C:\n    def __init__(self, x): self.x, self.tags = x, [x]", "{'a': C(n), 'b': (n, (1, 2))}"),
+    "in objects, with dates and members of enums": (
+        f"{DAYS}class C:\n    def __init__(self, x): self.x, self.tags, self.day, self.at = x, [In(x)], Day.MON, datetime.date(2020, 1, 1 + x % 28)",
+        "C(n)",
+    ),
+    "that share objects": ("class In: pass\nins = [[In(), []] for _ in range(7)]\nclass C:\n    def __init__(self, x): self.x, self.tags = x, ins[x % 7]", "C(n)"),
+    "with arrays": ("class C:\n    def __init__(self, x): self.x, self.tags, self.v = x, [x], np.arange(3) + x", "C(n)"),
+}  # fmt: skip
+IMPORTS = (
+    "import abc, datetime, enum\nfrom dataclasses import dataclass\nfrom typing import NamedTuple\nimport numpy as np\n"
+)
+LISTS = {
+    "a list": "v = [{one} for n in range({made})]",
+    "values of a dict": "v = {{n: {one} for n in range({made})}}",
+    "lists in a defaultdict": "import collections\nv = collections.defaultdict(list)\nfor n in range({made}): v[n // 2].append({one})",
+    "lists in an object": "class Holder: pass\nv = Holder()\nv.parts = [[{one} for n in range({made} // 10)] for _ in range(10)]",
+}  # fmt: skip
+LONG = 3_000
+TREE = """
+class Node:
+    def __init__(self, parent): self.parent, self.below, self.x = parent, [], 0
+root = Node(None)
+v = [root]
+for n in range(1, 3_000):
+    v.append(Node(v[n // 3]))
+    v[n // 3].below.append(v[n])
+"""
+
+
+@pytest.mark.parametrize("held", LISTS.values(), ids=LISTS)
+@pytest.mark.parametrize(("made", "one"), LOOKED_AT.values(), ids=LOOKED_AT)
+def test_a_cell_that_reads_many_objects_calls_nothing_for_each(made: str, one: str, held: str) -> None:
+    with Notebook() as nb:
+        nb.run(IMPORTS + made)
+        nb.run(held.format(one=one, made=LONG))
+        nb.run("len(vars(v) if hasattr(v, 'parts') else v)")
+        assert _calls(lambda: nb.run("len(vars(v) if hasattr(v, 'parts') else v)")) < 3 * LONG
+
+
+def test_the_last_object_of_a_loop_costs_the_next_cells_nothing() -> None:
+    with Notebook() as nb:
+        nb.run(IMPORTS + LOOKED_AT["in objects, with dates and members of enums"][0])
+        nb.run(f"v = [C(n) for n in range({LONG})]\nfor last in v: pass")
+        nb.run("len(v)")
+        assert _calls(lambda: nb.run("len(v)")) < 3 * LONG
+        before = nb.run("n = len(v)")
+        assert names_changed(nb.run("last.tags[0].x['y'] = 1")) == {"v", "last"}
+        nb.checkout(before)
+        assert nb.look("last is v[-1], last.tags[0].x") == (True, {"x": {LONG - 1}})
+
+
+def test_a_cell_that_reads_a_graph_calls_nothing_for_each_of_its_nodes() -> None:
+    with Notebook() as nb:
+        nb.run(TREE)
+        before = nb.run("len(v), root.x")
+        assert _calls(lambda: nb.run("len(v), root.x")) < 3 * LONG
+        assert names_changed(nb.run("v[-1].parent.parent.x = 1")) == {"v", "root"}
+        nb.run("a = v[1500]\na.parent.below.remove(a)")
+        assert names_changed(nb.run("a.below.append(1)")) == {"v", "a"}  # the root leads to it no more
+        nb.checkout(before)
+        assert nb.look("({n.x for n in v}, v[0] is root, v[1500] in v[1500].parent.below)") == ({0}, True, True)
+
+
+# What one cell does to the objects, and what tells it afterwards.
+CHANGES = {
+    "an attribute": ("v[5].x = -1", "v[5].x"),
+    "an equal one of another type": ("v[1].x = True", "repr(v[1].x)"),
+    "the sign of zero": ("v[0].x = 0.0\nv[0].x = -0.0", "repr(v[0].x)"),
+    "a new attribute": ("v[5].y = 1", "hasattr(v[5], 'y')"),
+    "an attribute less": ("del v[5].x", "hasattr(v[5], 'x')"),
+    "the order of attributes": ("x = v[5].__dict__.pop('x'); v[5].x = x; del x", "list(v[5].__dict__)"),
+    "an attribute dict": ("v[5].__dict__ = {'x': 5, 'tags': [6]}", "v[5].tags"),
+    "a class": ("v[5].__class__ = D", "type(v[5]) is D"),
+    "a list below": ("v[5].tags.append(1)", "list(v[5].tags)"),
+    "a list below, by a function": ("change(v[5].tags)", "list(v[5].tags)"),
+    "a place": ("v[5], v[6] = v[6], v[5]", "v[5].x"),
+    "the order": ("v.reverse()", "v[5].x"),
+    "the length": ("del v[-1]", "len(v)"),
+    "an object that comes twice": ("v[5] = v[6]", "v[5] is v[6]"),
+    "a list that comes twice": ("v[5].tags = v[6].tags", "v[5].tags is v[6].tags"),
+    "a list that a variable holds too": ("tags = v[5].tags", "any(t is v[5].tags for t in [globals().get('tags')])"),
+    "an object that a variable holds too": ("one = v[5]", "any(o is v[5] for o in [globals().get('one')])"),
+    "what the class says of its objects": ("C.__getstate__ = lambda self: {'x': 0, 'tags': []}", "'__getstate__' in vars(C)"),
+    "a NaN": ("v[5].x = np.nan", "v[5].x is np.nan"),
+    "the array below": ("v[5].tags = np.arange(3)\nv[5].tags[1] = 7", "list(v[5].tags)"),
+    "its own list": ("v[5].tags = v", "v[5].tags is v"),
+    "a text with a state": ("v[5].x = Text('a')\nv[5].x.more = 1", "getattr(v[5].x, 'more', None)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "tells"), CHANGES.values(), ids=CHANGES)
+def test_whatever_changes_among_many_objects_is_found_and_goes_back(change: str, tells: str) -> None:
+    with Notebook() as nb:
+        nb.run(IMPORTS + LOOKED_AT["with attributes"][0] + "\nclass D(C): pass\nclass Text(str): pass")
+        nb.run("def change(tags): tags.append(1)")
+        nb.run(f"v = [C(n) for n in range({LONG})]")
+        early = nb.run("total = sum(one.x for one in v)")
+        before = nb.look(tells)
+        late = nb.run(change)
+        assert late.commit is not None
+        after = nb.look(tells)
+        assert after != before
+        for commit, told in ((early, before), (late, after), (early, before), (late, after)):
+            nb.checkout(commit)
+            assert nb.look(tells) == told, (tells, told)
+
+
+@pytest.mark.parametrize("name", ["one", "tags"])
+def test_what_a_variable_holds_of_many_objects_is_changed_through_either(name: str) -> None:
+    with Notebook() as nb:
+        nb.run(LOOKED_AT["with attributes"][0])
+        nb.run(f"v = [C(n) for n in range({LONG})]")
+        nb.run("len(v)")
+        early = nb.run("one = v[5]" if name == "one" else "tags = v[5].tags")
+        nb.run("len(v)")
+        assert names_changed(nb.run("one.x = 'new'" if name == "one" else "tags.append('new')")) == {"v", name}
+        nb.checkout(early)
+        assert nb.look("one is v[5] and one.x == 5" if name == "one" else "tags is v[5].tags and tags == [5]")
+        nb.run("v[5].x, v[5].tags = 9, v[5].tags + [9]" if name == "one" else "v[5].tags.append(9)")
+        nb.checkout(early)
+        assert nb.look("one is v[5] and one.x == 5" if name == "one" else "tags is v[5].tags and tags == [5]")

@@ -54,7 +54,7 @@ _MAKES = (
 
 def of_notebook(kind: type[Any], handler: Handler) -> Handler:
     """The handler of a class of the notebook's, around the one that its bases and methods ask for."""
-    if _is_saved_as_items(kind):
+    if is_saved_as_items(kind):
         return _of_items(handler)
     handler = past_own_new(kind, handler)
     if _defines_any(kind, ("__setattr__",)) and not hasattr(kind, "__setstate__"):
@@ -74,7 +74,7 @@ def of_notebook(kind: type[Any], handler: Handler) -> Handler:
     return reduce_guarded
 
 
-def _is_saved_as_items(kind: type[Any]) -> bool:
+def is_saved_as_items(kind: type[Any]) -> bool:
     """Whether `collections.namedtuple` made the class, and no code of the notebook's says how its objects are saved or loaded."""
     own = [base for base in kind.__mro__ if is_notebook_type(base)]
     if kind.__mro__ != (*own, tuple, object) or type(kind) is not type or kind.__dictoffset__:
