@@ -633,14 +633,22 @@ def _memoize(self: Any) -> None:
 
 
 LendingUnpickler.dispatch[pickle.MEMOIZE[0]] = _memoize
-for _code, _below in ((pickle.APPEND, 2), (pickle.SETITEM, 3)):
-    LendingUnpickler.dispatch[_code[0]] = lambda self, step=_Python.dispatch[_code[0]], below=_below: self.fill(
-        self.stack[-below], step
-    )
-for _code in (pickle.APPENDS, pickle.SETITEMS, pickle.ADDITEMS):  # the items are on a stack of their own
-    LendingUnpickler.dispatch[_code[0]] = lambda self, step=_Python.dispatch[_code[0]]: self.fill(
-        self.metastack[-1][-1], step
-    )
+
+
+def _wrap_fill(step: Callable[[Any], None], below: int) -> Callable[[Any], None]:
+    """A step that fills what lies so far below the top of the stack; 0: the items are on a stack of their own."""
+
+    def load(self: Any) -> None:
+        self.fill(self.stack[-below] if below else self.metastack[-1][-1], step)
+
+    return load
+
+
+for _code, _below in (
+    *((pickle.APPEND, 2), (pickle.SETITEM, 3)),
+    *((pickle.APPENDS, 0), (pickle.SETITEMS, 0), (pickle.ADDITEMS, 0)),
+):
+    LendingUnpickler.dispatch[_code[0]] = _wrap_fill(_Python.dispatch[_code[0]], _below)
 
 
 def _load_build(self: Any) -> None:
