@@ -728,7 +728,7 @@ def _unloaded_group(repo: Repository, failed: LoadFailure, cells: dict[str, str]
     for name in failed.names:
         kind = _type(repo, failed.entries[name])
         made = f"; {cells[name]} made it" if name in cells else ""
-        remedy = f"it stays in the store: when the cause is gone, %agent checkout loads it{made}"
+        remedy = f"what was saved stays in the store: when the cause is gone, %agent checkout loads it{made}"
         own = SaveFailure("", kind, reason, remedy)
         copied = SaveFailure(
             f"unloaded-{secrets.token_hex(6)}",

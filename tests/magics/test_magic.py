@@ -425,7 +425,7 @@ def test_a_restarted_kernel_gets_the_rest_and_one_line_on_what_is_missing(
         said = again.run(f"%agent checkout {with_t}")
         (line,) = (line for line in said.out.splitlines() if "not loaded" in line)
         assert line.startswith("t is not loaded (gone_demo.Thing): ModuleNotFoundError: No module named 'gone_demo'")
-        assert "It stays in the store: when the cause is gone, %agent checkout loads it" in line
+        assert "What was saved stays in the store: when the cause is gone, %agent checkout loads it" in line
         assert said.err == ""
         assert again.ns["x"] == [1]
 
