@@ -800,7 +800,9 @@ class _Page:
         has_outputs = commit.cell is not None and commit.cell.outputs is not None
         error = self._pre(clean_lines(commit.cell.error), "bad") if commit.cell is not None and not has_outputs else ""
         code = self._source(commit.cell.source) if commit.cell is not None else ""
-        unsaved = "".join(f'<p class="note">{_text(line)}</p>' for line in describe.unsaved_lines(commit.unsaved[:20]))
+        told = commit.unsaved[:20]
+        lines = describe.unsaved_lines(told, describe.holders_among(self._repo, commit.tree, told))
+        unsaved = "".join(f'<p class="note">{_text(line)}</p>' for line in lines)
         return f"{meta}{message_html}{code}{error}{self._outputs(commit)}{self._changes(commit)}{unsaved}"
 
     def _changes(self, commit: Commit) -> str:

@@ -466,7 +466,7 @@ def unsaved_line(*alike: Unsaved, holders: Collection[str] = ()) -> str:
     """`conn is not saved (sqlite3.Connection): a database connection. Run this cell again to have it back.`
 
     Several with one reason: `state, repo are not saved (Versioned, Repository): each holds an open store.`
-    Of what holds it: `holder (holds a sqlite3.Connection) and con2 are not saved: a database connection.`
+    Of what holds it: `con2 and a sqlite3.Connection in holder are not saved: a database connection.`
 
     Args:
         holders: see `holders_among`.
@@ -474,14 +474,15 @@ def unsaved_line(*alike: Unsaved, holders: Collection[str] = ()) -> str:
     one, names = alike[0], unsaved_names(alike)
     kinds = list(dict.fromkeys(_type_text(each.type) for each in alike if each.type))
     reason, remedy = one.reason, _one_remedy(alike) or one.remedy
-    if len(names) > 1:
+    subject, are_many = _some(names), len(names) > 1
+    kind = f" ({_some(kinds)})" if kinds else ""
+    held_in = [name for name in names if name in holders]
+    if len(kinds) == 1 and held_in:
+        kind, subject, are_many = "", *_name_parts([name for name in names if name not in holders], kinds[0], held_in)
+    if are_many:
         reason = f"each {reason.removeprefix('it ')}" if reason.startswith("it ") else reason
         remedy = remedy.replace("to have it back", "to have them back")
-    subject = _some(names)
-    kind = f" ({_some(kinds)})" if kinds else ""
-    if len(kinds) == 1 and any(name in holders for name in names):
-        kind, subject = "", _and([_name_holder(name, kinds[0]) if name in holders else name for name in names])
-    are = f"{'are' if len(names) > 1 else 'is'} not {'loaded' if one.stored else 'saved'}"
+    are = f"{'are' if are_many else 'is'} not {'loaded' if one.stored else 'saved'}"
     sentence = f"{subject} {are}{kind}: {reason}".rstrip(". ") + "."
     way = f" {remedy[0].upper()}{remedy[1:].rstrip('.')}." if remedy else ""
     return clean(previews.mask_text(sentence + way))
@@ -492,8 +493,10 @@ def _type_text(name: str) -> str:
     return name.rpartition(".")[2] if name.startswith("agent_kernel.") else name
 
 
-def _name_holder(name: str, kind: str) -> str:
-    return f"{name} (holds {'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind})"
+def _name_parts(names: list[str], kind: str, held_in: list[str]) -> tuple[str, bool]:
+    """`con2 and a sqlite3.Connection in holder`, and whether that is more than one thing."""
+    part = f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind} in {_and(held_in)}"
+    return (_and([*names, part]), True) if names else (part[0].upper() + part[1:], False)
 
 
 def _and(words: list[str]) -> str:
@@ -515,19 +518,26 @@ def unsaved_blocks(unsaved: Iterable[Unsaved], holders: Collection[str] = ()) ->
     """What a move says: one line of all that was never saved, and one for each reason why something could not be loaded."""
     found = list(unsaved)
     never = [one for one in found if not one.stored]
-    first = unsaved_lines(never, holders) if len(unsaved_groups(never)) < 2 else [_line_in_all(never)]
+    first = unsaved_lines(never, holders) if len(unsaved_groups(never)) < 2 else [_line_in_all(never, holders)]
     return list(map(Line, first + unsaved_lines(one for one in found if one.stored)))
 
 
-def _line_in_all(unsaved: Sequence[Unsaved]) -> str:
-    """`lock, f are not saved. Run cell [3] again to have them back. %agent status tells why.`"""
+def _line_in_all(unsaved: Sequence[Unsaved], holders: Collection[str]) -> str:
+    """`lock, f are not saved. Run cell [3] again to have them back. %agent status tells why.`
+
+    Of what holds it: `lock and parts of m are not saved.`
+    """
     way = (_one_remedy(unsaved) or "").replace("to have it back", "to have them back").rstrip(".")
     way = (
         f" {way[0].upper()}{way[1:]}. %agent status tells why."
         if way
         else " %agent status tells why, and the way back."
     )
-    return clean(previews.mask_text(f"{_some(sorted(unsaved_names(unsaved)))} are not saved.{way}"))
+    names = sorted(unsaved_names(unsaved))
+    held_in, whole = [name for name in names if name in holders], [name for name in names if name not in holders]
+    parts = f"parts of {_and(held_in)}" if held_in else ""
+    subject = (_and([*whole, parts]) if whole else parts[0].upper() + parts[1:]) if parts else _some(whole)
+    return clean(previews.mask_text(f"{subject} are not saved.{way}"))
 
 
 def change_line(changes: Iterable[Change], rank: Rank) -> str:

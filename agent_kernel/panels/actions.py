@@ -864,7 +864,9 @@ def _answer_move(context: PanelContext, scope: Scope, headline: str, report: Rep
     staying = _find_staying(scope.live())
     if staying:
         sentence += f" {_list_names(staying)} {'stays as it is' if len(staying) == 1 else 'stay as they are'}."
-    unsaved = [describe.unsaved_line(one) for one in report.unsaved if one.name not in staying]
+    told = [one for one in report.unsaved if one.name not in staying]
+    holders = describe.holders_among(scope.repo, scope.repo.commit_at(scope.resolve("HEAD")).tree, told) if told else ()
+    unsaved = [describe.unsaved_line(one, holders=holders) for one in told]
     return _answer_done(context, scope, sentence, report, document, unsaved)
 
 

@@ -211,8 +211,9 @@ class Loader:
         """Globals that notebook code wanted while it was loading, and that are loaded but nowhere yet."""
         wanted = {stream: _name_wanted(stream) for stream in streams if stream.failure is not None}
         names = set(filter(None, wanted.values())) - self.namespace.keys() - self._lent.keys()
-        others = [stream for stream in streams if names and stream.is_done]
-        found = {name: value for stream in others for name, value in stream.named() if name in names}
+        if not names:
+            return {}
+        found = {name: value for stream in streams for name, value in stream.named() if name in names}
         self._guard.keep_containers(found.values())
         for stream in (stream for stream, name in wanted.items() if name in names - found.keys()):
             found |= self._lend_own(stream, names & {*stream.group.members})
@@ -238,8 +239,10 @@ class Loader:
 
     def _find_stale(self, streams: Sequence[Streams]) -> tuple[dict[str, object], list[Streams]]:
         """Globals of which notebook code found other values than those that are loaded with it, and what has to be loaded again."""
+        live = self._guard.names_used & self.namespace.keys() - self._lent.keys()
+        if not live:
+            return {}, []
         done = [stream for stream in streams if stream.is_done]
-        live = self._guard.names_used & self.namespace.keys() - self._lent.keys() if done else set[str]()
         stale = {
             name: value
             for stream in done

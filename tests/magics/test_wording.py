@@ -333,7 +333,7 @@ class TestPlacesAndNames:
         shell.run("t, lock = [threading.Thread()], 1")
         shell.run("del a, b, c, t; import gc; gc.collect()")
         said = [line for line in shell.run("%agent checkout main~1").out.splitlines() if " not saved" in line]
-        assert said == ["a, b, t are not saved. %agent status tells why, and the way back."]
+        assert said == ["a, b and parts of t are not saved. %agent status tells why, and the way back."]
         told = shell.run("%agent status").out
         assert "a thread cannot be saved" in told
         assert "a generator cannot be saved" in told
@@ -416,8 +416,7 @@ def test_after_a_restart_a_second_name_of_what_is_not_saved_names_the_cell_that_
         shell.run("import sqlite3")
         shell.run(f"con = sqlite3.connect({file!r})")
         said = shell.run("con2 = con; holder = {'c': con}").out
-        holds = "holder (holds a sqlite3.Connection)"
-        assert any(f"{names} are not saved: a" in said for names in (f"con2 and {holds}", f"{holds} and con2"))
+        assert "con2 and a sqlite3.Connection in holder are not saved: a" in said
         shell.ip.user_ns["con"].close()
         made, bound = (row["id"][:8] for row in shell.log()[::-1][1:3])
     with Shell(store=store) as shell:
