@@ -11,7 +11,6 @@ nothing, and the names are dumped.
 
 from __future__ import annotations
 
-import abc
 import builtins
 import collections
 import dataclasses
@@ -20,7 +19,6 @@ import functools
 import pickle
 import sys
 import types
-import typing
 import weakref
 from array import array
 from collections.abc import Callable, Mapping
@@ -42,6 +40,7 @@ from agent_kernel.values.introspection import (
     loaded_class,
     module_name,
     of_types,
+    qualified_name,
 )
 from agent_kernel.values.surface import find_death_callbacks, is_alone
 
@@ -406,7 +405,7 @@ class _Look:
         return below
 
     def _layout_of(self, kind: type) -> _Layout:
-        """What objects of a class of the notebook's consist of, where pickle saves that, and asks no code of the class."""
+        """What objects of a class consist of, where pickle saves that, and asks no code of the class."""
         found = self._layouts.get(id(kind))
         if found is None:
             found = self._layouts[id(kind)] = _Layout.of(kind, self._names)
@@ -611,7 +610,7 @@ def _expect(known: bool) -> None:
 
 
 class _Layout(NamedTuple):
-    """What objects of a class of the notebook's consist of."""
+    """What objects of a class consist of that is written in Python."""
 
     uid: str
     has_dict: bool
@@ -627,19 +626,30 @@ class _Layout(NamedTuple):
         """
         from agent_kernel.values.reducers.instances import is_saved_as_items
 
-        _expect(module_name(kind) == "__main__" and not any(kind is other for other in reducers.dispatch_table()))
-        if is_saved_as_items(kind):
-            return cls(names.uid_of(kind), has_dict=False, slots=(), is_tuple=True)
-        bases = [base for base in bases_of(kind)[:-1] if id(base) not in _OPEN_BASES]
+        _expect(not any(kind is other for other in reducers.dispatch_table()))
+        is_own = module_name(kind) == "__main__"
+        uid = names.uid_of(kind) if is_own else f"{id(kind)} {module_name(kind)}.{qualified_name(kind)}"
+        if is_own and is_saved_as_items(kind):
+            return cls(uid, has_dict=False, slots=(), is_tuple=True)
+        _expect(is_own or (reducers.is_importable(kind) and reducers.is_plain(kind)))
+        bases = bases_of(kind)[:-1]
         own = list(map(class_dict, bases))
-        _expect(all(module_name(base) == "__main__" for base in bases) and all(map(_says_nothing, own)))
+        _expect(all(map(_is_made_in_python, bases)) and all(map(_says_nothing, own)))
         slots = [one for found in own for one in found.values() if type(one) is types.MemberDescriptorType]
         has_dict = bool(kind.__dictoffset__)
         _expect(has_dict or bool(slots))
-        return cls(names.uid_of(kind), has_dict, tuple(one.__get__ for one in slots), is_tuple=False)
+        return cls(uid, has_dict, tuple(one.__get__ for one in slots), is_tuple=False)
 
 
-_OPEN_BASES = frozenset(map(id, (abc.ABC, typing.Generic)))  # they have no part in how objects are saved
+def _is_made_in_python(base: type) -> bool:
+    """Whether its objects have nothing in them but attributes and slots."""
+    return (
+        bool(base.__flags__ & _MADE_AT_RUN_TIME)
+        and type(class_dict(base).get("__new__")) is not types.BuiltinMethodType
+    )
+
+
+_MADE_AT_RUN_TIME = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 
 def _says_nothing(found: Mapping[str, Any]) -> bool:

@@ -161,7 +161,7 @@ def _below(value: Any) -> Collection[Any]:
         below = [value.__self__] if id(type(value.__self__)) in _FORM_IDS else []
     elif kind in _FORM_IDS:
         below = value.values() if kind == id(dict) else value
-    elif type(value).__dictoffset__ and reducers.is_ordinary(type(value)):
+    elif type(value).__dictoffset__ and reducers.is_plain(type(value)):
         below = object.__getattribute__(value, "__dict__").values()
     return below
 

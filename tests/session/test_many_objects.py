@@ -110,6 +110,8 @@ LOOKED_AT = {
     "with slots and attributes": ("class B:\n    __slots__ = ('x',)\nclass C(B):\n    def __init__(self, x): self.x, self.tags = x, [x]", "C(n)"),
     "tuples with names": ("class C(NamedTuple):\n    x: int\n    tags: list", "C(n, [n])"),
     "of an abstract base": ("class B(abc.ABC):\n    @abc.abstractmethod\n    def f(self): ...\nclass C(B):\n    def __init__(self, x): self.x, self.tags = x, [x]\n    def f(self): ...", "C(n)"),
+    "of a module's class": ("import argparse", "argparse.Namespace(x=n, tags=[n])"),
+    "of a class over a module's": ("import argparse\nclass C(argparse.Namespace):\n    def __init__(self, x): self.x, self.tags = x, [x]", "C(n)"),
     "in tuples": ("class C:\n    def __init__(self, x): self.x, self.tags = x, [x]", "(n, C(n))"),
     "in dicts": ("class C:\n    def __init__(self, x): self.x, self.tags = x, [x]", "{'a': C(n), 'b': (n, (1, 2))}"),
     "in objects, with dates and members of enums": (

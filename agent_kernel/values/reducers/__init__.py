@@ -84,11 +84,11 @@ def transparent(pickler: Pickler, value: Any) -> Any:
     return parts
 
 
-def is_ordinary(kind: type) -> bool:
-    """Whether pickle saves an object of this type by its attribute dict."""
+def is_plain(kind: type) -> bool:
+    """Whether pickle saves an object of this type by its attribute dict and its slots."""
     from agent_kernel.values.trials import own_handler
 
-    return own_handler(HANDLERS.get(kind) or handler_for(kind)) is ordinary
+    return own_handler(HANDLERS.get(kind) or handler_for(kind)) in (ordinary, without_dict)
 
 
 def reduce(value: Any) -> Any:
