@@ -281,10 +281,6 @@ class Component(msgspec.Struct, eq=False):
     def dump(self) -> Dump:
         return self.compared.dumped.dump
 
-    def is_root_of(self, artist: object) -> bool:
-        # First what it names itself: that is the root unless there are figures within figures.
-        return id(figure_of(artist)) == self.root_id or id(root_of(artist)) == self.root_id
-
     def count_reach(self) -> None:
         """Let what it reaches be known, now that it counts for a name."""
         self.find_reach()
@@ -323,15 +319,28 @@ class Components:
         found = self._inside.get(key)
         if found is not None:
             return found
-        if key not in self._visited and self.component_of(root_of(value)) is None:
+        first = self._visited.get(key)
+        if first is None and self.component_of(root_of(value)) is None:
             return None
+        if (
+            first is not None and key not in self._also and self._is_named_by(value, first)
+        ):  # a thousand artists of one figure
+            self._inside[key] = first
+            return first
         for component in self._find_components(key):
-            if key not in component.outside and (
-                (self._is_saved_with_root(value) and component.is_root_of(value)) or self._leads_back(value, component)
+            if self._is_named_by(value, component) or (
+                key not in component.outside and self._leads_back(value, component)
             ):
                 self._inside[key] = component
                 return component
         return None
+
+    def _is_named_by(self, value: object, component: Component) -> bool:
+        """Whether the value is an artist that leads to the root by what it is saved with alone."""
+        if id(value) in component.outside or not self._is_saved_with_root(value):
+            return False
+        # First what it names itself: that is the root unless there are figures within figures.
+        return id(figure_of(value)) == component.root_id or id(root_of(value)) == component.root_id
 
     def _is_saved_with_root(self, value: object) -> bool:
         kind = type(value)

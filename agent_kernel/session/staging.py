@@ -64,7 +64,7 @@ from agent_kernel.values.aliases import (
 )
 from agent_kernel.values.definitions import DefinitionId
 from agent_kernel.values.groups import Dumped, dump_group, dump_plain, encode_layout, reach_of
-from agent_kernel.values.introspection import ids_of, module_name
+from agent_kernel.values.introspection import module_name, types_of
 from agent_kernel.values.pickler import type_name
 from agent_kernel.values.references import is_library, is_own, name_in, source_digest
 
@@ -879,23 +879,22 @@ def make_group(
 
 def packages_of(dumped: Dumped) -> dict[str, str]:
     """Versions of the packages that the streams import from, so that a failed load can name them."""
+    kinds = types_of((*dumped.dump.instances, *dumped.dump.opaque))  # once, for there may be ten thousand objects
     found: dict[str, str] = {}
-    for package in sorted(_list_packages(dumped)):
+    for package in sorted(_list_packages(kinds, dumped)):
         version = _version(package)
         if version:
             found[package] = version
-    return found | _own_sources(dumped)
+    return found | _own_sources(kinds)
 
 
 _SOURCE = " source"  # behind the name of a module, where else a package stands with its version
 
 
-def _own_sources(dumped: Dumped) -> dict[str, str]:
+def _own_sources(kinds: Collection[type]) -> dict[str, str]:
     """What the source was of the modules of the person's own whose classes are saved as their names."""
     from agent_kernel.values.reducers import is_importable
 
-    kinds: list[type] = list(map(type, (*dumped.dump.instances, *dumped.dump.opaque)))
-    kinds = list(dict(zip(ids_of(kinds), kinds, strict=True)).values())  # by id: hashing a type runs its metaclass
     own = {module for module in set(map(module_name, kinds)) if is_own(module)}
     named = {module_name(kind) for kind in kinds if module_name(kind) in own and is_importable(kind)}
     digests = {module: source_digest(module) for module in named}
@@ -913,10 +912,9 @@ def find_changed_modules(packages: Mapping[str, str]) -> list[str]:
     return [module for module, digest in own.items() if source_digest(module) not in ("", digest)]
 
 
-def _list_packages(dumped: Dumped) -> Iterable[str]:
-    if not (dumped.dump.instances or dumped.dump.opaque or dumped.dump.packages):
+def _list_packages(kinds: Collection[type], dumped: Dumped) -> Iterable[str]:
+    if not (kinds or dumped.dump.packages):
         return ()
-    kinds = {type(value) for value in (*dumped.dump.instances, *dumped.dump.opaque)}
     names = {name.partition(".")[0] for kind in kinds if isinstance(name := getattr(kind, "__module__", None), str)}
     return (names | dumped.dump.packages) - {"builtins", "__main__", "agent_kernel"} - sys.stdlib_module_names
 

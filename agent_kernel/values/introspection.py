@@ -14,7 +14,7 @@ import gc
 import sys
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain, compress, islice, repeat, tee
 from operator import add, attrgetter, itemgetter, mul, not_, sub
@@ -338,6 +338,12 @@ def ids_of(values: Iterable[object]) -> Iterable[int]:
     if len(items) < _MANY:
         return map(id, items)
     return memoryview(copy_memory(id(items) + _HEADER, len(items) * ADDRESS_BYTES)).cast("P")
+
+
+def types_of(values: Iterable[object]) -> Collection[type]:
+    """The types of these objects, each once: by id, for hashing a type runs its metaclass."""
+    kinds = list(map(type, values))
+    return dict(zip(ids_of(kinds), kinds, strict=True)).values()
 
 
 def of_types(values: Sequence[T], kinds: AbstractSet[int]) -> list[T]:

@@ -41,6 +41,7 @@ from agent_kernel.values.introspection import (
     module_name,
     of_types,
     qualified_name,
+    types_of,
 )
 from agent_kernel.values.references import is_library
 
@@ -140,9 +141,7 @@ _parted = _Parted()
 
 def packages_of(values: Iterable[object]) -> set[str]:
     """The libraries whose objects these are."""
-    kinds: list[type] = list(map(type, values))
-    kinds = list(dict(zip(ids_of(kinds), kinds, strict=True)).values())  # by id: hashing a type runs its metaclass
-    return {module_name(kind).partition(".")[0] for kind in kinds} - {"", "builtins", "__main__"}
+    return {module_name(kind).partition(".")[0] for kind in types_of(values)} - {"", "builtins", "__main__"}
 
 
 def _is_installed(module: object) -> bool:

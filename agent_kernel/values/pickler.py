@@ -44,7 +44,7 @@ from agent_kernel.values.aliases import (
     find_cluster,
     owner_of,
 )
-from agent_kernel.values.introspection import addresses, find_loaded, ids_in, ids_of, of_types
+from agent_kernel.values.introspection import addresses, find_loaded, ids_in, ids_of, of_types, types_of
 from agent_kernel.values.references import NanMarker, find_unmarked_nans, may_hold_nan
 from agent_kernel.values.restore.objects import own_dict_state
 from agent_kernel.values.surface import find_holdings
@@ -255,7 +255,7 @@ class Pickler(pickle.Pickler):
             without: a container that was made for this dump.
         """
         dump = self.dump_record
-        made = dump.roots or not all(kind.__dictoffset__ for kind in _types_of(dump.instances))
+        made = dump.roots or not all(kind.__dictoffset__ for kind in types_of(dump.instances))
         if made:  # what reducers made is among what was pickled, each time anew
             return b""
         if self._has_reduced:
@@ -537,12 +537,6 @@ class Pickler(pickle.Pickler):
         self._sound.update(ids_of(probe.instances), ids_of(probe.opaque), (id(value),))
         self.keepalive.append(probe)
         return ""
-
-
-def _types_of(values: list[object]) -> Iterable[type]:
-    """The types of these objects, each once: by id, for hashing a type runs its metaclass."""
-    kinds = list(map(type, values))
-    return dict(zip(ids_of(kinds), kinds, strict=True)).values()
 
 
 def _find_new(parts: tuple[Any, ...]) -> tuple[list[object], list[int]]:

@@ -105,7 +105,7 @@ def reduce_dtype(pickler: Pickler, dtype: Any) -> Any:
 def reduce_array(pickler: Pickler, array: Any) -> Any:
     if type(array) is not np.ndarray:
         return _reduce_subclass(pickler, array)
-    if pickler.packs and array.dtype is _FLOATS and _is_small_and_own(pickler, array):
+    if pickler.packs and array.dtype is FLOATS and _is_small_and_own(pickler, array):
         return _reduce_small_floats(pickler, array)
     if id(array.dtype) not in _SPELLED:
         if array.dtype.hasobject or array.dtype.kind == "T":
@@ -209,7 +209,7 @@ def pack(pickler: Pickler, holder: Any, state: dict[str, Any], names: Iterable[s
     """
     attributes = object.__getattribute__(holder, "__dict__")
     packed: list[tuple[object, ...]] = []
-    points: Any = None
+    points, first = None, -1
     for name in names:
         array: Any = attributes.get(name)
         if type(array) is not np.ndarray:
@@ -217,9 +217,11 @@ def pack(pickler: Pickler, holder: Any, state: dict[str, Any], names: Iterable[s
         is_shared = getrefcount(array) > _ALONE or getweakrefcount(array)
         base = array.base
         if base is not None:
-            points = attributes.get("_xy") if points is None else points
+            if points is None:
+                points = attributes.get("_xy")
+                first = _address_of_points(points)
             if base is points:
-                column = _column_of(array, points)
+                column = _column_of(array, points, first)
                 if column >= 0:
                     if is_shared:
                         _note_loose(pickler, holder, name, array)
@@ -249,8 +251,8 @@ _OF_VIEW = 0x401
 _PLAIN = _OF_VIEW | 0x4
 _packed: dict[tuple[object, ...], tuple[object, ...]] = {}
 _MOST_PACKED = 1_000
-_FLOATS = np.dtype(np.float64)
-_FLOATS_SPELLED = _FLOATS.str  # which makes a text each time, and pickle would write each of them
+FLOATS = np.dtype(np.float64)
+_FLOATS_SPELLED = FLOATS.str  # which makes a text each time, and pickle would write each of them
 _DTYPES = {id(dtype): (dtype, dtype.str) for dtype in (np.dtype(np.float64), np.dtype(np.int64))}
 
 
@@ -260,7 +262,7 @@ def bytes_of(array: Any, holds: int) -> bytes | None:
     Args:
         holds: how many references are counted to one that a single dict holds, and the caller.
     """
-    if type(array) is not np.ndarray or array.dtype is not _FLOATS or array.nbytes > _SMALL_BYTES:
+    if type(array) is not np.ndarray or array.dtype is not FLOATS or array.nbytes > _SMALL_BYTES:
         return None
     if getrefcount(array) > holds or getweakrefcount(array):
         return None
@@ -276,51 +278,26 @@ def bytes_of(array: Any, holds: int) -> bytes | None:
     return array.tobytes()
 
 
-def are_bytes_of(array: Any, holds: int, points: bytes, shape: tuple[int, ...]) -> bool:
-    """Whether these are the shape of an array and what `bytes_of` gives: in line for those in memory of their own, as most are."""
-    if type(array) is not np.ndarray or array.flags.num not in _NUMBERS_OF_OWN:
-        return bytes_of(array, holds + _PASSED_ON) == points and array.shape == shape
-    return (
-        array.dtype is _FLOATS
-        and getrefcount(array) <= holds
-        and not getweakrefcount(array)
-        and array.tobytes() == points
-        and array.shape == shape
-    )
-
-
-def _count_passed_on() -> int:
-    """How many references more are counted to what a function gives on to another one."""
-
-    def count(value: object) -> int:
-        return getrefcount(value)
-
-    def pass_on(value: object) -> int:
-        return count(value) - getrefcount(value)
-
-    return pass_on(object())
-
-
-_PASSED_ON = _count_passed_on()
-# Contiguous in C's order or in both, owner, aligned and writable; and nothing that it is a copy of lies behind it.
-_NUMBERS_OF_OWN = frozenset({0x505, 0x507})
-
-
 def _is_whole(array: Any, base: Any) -> bool:
     """Whether an array is a view of all of another one, which has its memory for itself."""
     whole = type(base) is np.ndarray and base.dtype is array.dtype and base.nbytes == array.nbytes
     return whole and bool(base.flags.owndata) and bool(base.flags.writeable)
 
 
-def _column_of(array: Any, points: Any) -> int:
-    """Which column of a line's points this view of them is, as the line holds those too; -1: none."""
+def _address_of_points(points: Any) -> int:
+    """Where the points of a line begin; -1 where a column of theirs cannot be told from other views of them."""
     if type(points) is not np.ndarray or points.ndim != 2 or points.flags.num & _OF_VIEW != _OF_VIEW:
         return -1
-    if array.dtype is not points.dtype or not points.itemsize:
+    return address_of(points) if points.itemsize else -1
+
+
+def _column_of(array: Any, points: Any, first: int) -> int:
+    """Which column of a line's points this view of them is, as the line holds those too; -1: none."""
+    if first < 0 or array.dtype is not points.dtype:
         return -1
     if array.shape != points.shape[:1] or array.strides != points.strides[:1] or not array.flags.writeable:
         return -1
-    column, rest = divmod(address_of(array) - address_of(points), points.itemsize)
+    column, rest = divmod(address_of(array) - first, points.itemsize)
     return column if rest == 0 and 0 <= column < points.shape[1] else -1
 
 

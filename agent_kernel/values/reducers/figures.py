@@ -28,7 +28,7 @@ from agent_kernel.values.introspection import loaded_class, module_name
 from agent_kernel.values.pickler import reduce
 from agent_kernel.values.reducers import HANDLERS, Handler, dispatch_table, ordinary
 from agent_kernel.values.reducers import handler_for as find_handler
-from agent_kernel.values.reducers.arrays import are_bytes_of, bytes_of, pack
+from agent_kernel.values.reducers.arrays import FLOATS, bytes_of, pack
 from agent_kernel.values.restore.arrays import packed_arrays, packed_values
 from agent_kernel.values.restore.figures import (
     CHILDREN,
@@ -176,9 +176,9 @@ def reduce_line(pickler: Pickler, line: Any) -> Any:
 
 def _reduce_packed_line(pickler: Pickler, line: Any) -> Any:
     noted: Any = reduce_line(pickler, line)
-    kind: Any = type(line)
     if not pickler.packs or noted is not NotImplemented:  # something shares its attributes
         return noted
+    kind: Any = type(line)
     state = kind.__getstate__(line)
     if _is_tick_mark(line.__dict__):
         state.update(_UNDRAWN)
@@ -243,11 +243,11 @@ _OF_LINE = ("_xorig", "_yorig", "_x", "_y")
 def reduce_callbacks(pickler: Pickler, registry: Any) -> Any:
     """Its own `__getstate__` takes the next number from a counter: reading the state changed it."""
     pickler.dump_record.instances.append(registry)
-    attributes = object.__getattribute__(registry, "__dict__")
-    if not attributes["callbacks"] or not any(attributes["callbacks"].values()):  # in no variable: holders are counted
-        idle = _idle(type(registry), attributes)
-        if idle is not None:
-            return idle
+    attributes = _attributes_of(registry, "__dict__")
+    idle = _idle(type(registry), attributes)
+    if idle is not None:
+        return idle
+    if not any(attributes["callbacks"].values()):
         state = {**attributes, "callbacks": {signal: {} for signal in attributes["callbacks"]}}
         return _NEW, (type(registry),), _with_number(state | {"_func_cid_map": None}, 0)
     following = registry._cid_gen.__reduce__()[1][0]
@@ -275,7 +275,11 @@ def _idle(kind: type, attributes: dict[str, Any]) -> tuple[object, ...] | None:
         return None
     if _holds(callbacks) > _OWN_HOLDS or _holds(numbers) > _OWN_HOLDS or _holds(signals) > _OWN_HOLDS:
         return None
-    key = (id(kind), id(handler), *signals) if _are_texts(signals) else ()
+    if len(signals) == 1:  # as for each artist
+        (signal,) = signals
+        key = (id(kind), id(handler), signal) if type(signal) is str else ()
+    else:
+        key = (id(kind), id(handler), *signals) if all(map(is_, map(type, signals), repeat(str))) else ()
     known = _idles.get(key)
     if known is None and key:
         # The handler is kept with it, so that no other comes to have its id.
@@ -283,12 +287,6 @@ def _idle(kind: type, attributes: dict[str, Any]) -> tuple[object, ...] | None:
             _idles.clear()
         known = _idles[key] = idle_callbacks, (kind, tuple(map(sys.intern, signals)), handler)
     return known
-
-
-def _are_texts(values: list[Any]) -> bool:
-    if len(values) == 1:  # as for each artist
-        return type(values[0]) is str
-    return all(map(is_, map(type, values), repeat(str)))
 
 
 _OF_CALLBACKS = ("_signals", "exception_handler", "callbacks", "_pickled_cids", "_cid_gen", "_func_cid_map")
@@ -324,7 +322,7 @@ class _Part(NamedTuple):
     above: int
     name: str
     kind: type
-    names: tuple[str, ...]
+    names: list[str]
     watched: int
     followers: int
     get: Callable[[dict[str, Any]], tuple[object, ...]]
@@ -406,13 +404,23 @@ def _find_shared_if_alike(whole: Any, attributes: dict[str, Any], before: _Descr
             dicts.append(attributes)
         elif type(whole) is not kind:
             return None
-        if (*attributes,) != names or (watched >= 0 and getweakrefcount(node) != watched):
+        if [*attributes] != names or (watched >= 0 and getweakrefcount(node) != watched):
             return None
         if followers >= 0 and len(attributes["_parents"]) != followers:
             return None
         plain += get(attributes)
         for one, points, shape in arrays:
-            if not are_bytes_of(attributes[one], _OF_GIVEN, points, shape):
+            array = attributes[one]
+            if type(array) is not np.ndarray or array.flags.num not in _NUMBERS_OF_OWN:
+                if bytes_of(array, _OF_VARIABLE_GIVEN) != points or array.shape != shape:
+                    return None
+            elif (  # as `bytes_of` looks at it, in line for those in memory of their own, as most are
+                getrefcount(array) > _OF_VARIABLE
+                or array.dtype is not FLOATS
+                or getweakrefcount(array)
+                or array.tobytes() != points
+                or array.shape != shape
+            ):
                 return None
     if not all(map(is_, plain, before.plain)):  # at once: most of these parts have three or four
         return None
@@ -454,6 +462,8 @@ def _count_holds() -> tuple[int, int, int]:
 
 
 _OF_VARIABLE, _OF_VARIABLE_GIVEN, _OF_GIVEN = _count_holds()
+# numpy's flags: contiguous in C's order or in both, owner, aligned and writable; and nothing that it is a copy of lies behind it.
+_NUMBERS_OF_OWN = frozenset({0x505, 0x507})
 
 # One object is written once, and equal ones are made one. The types tell apart what is equal, but not the same: 1 and True.
 _constants: dict[tuple[object, ...], tuple[object, ...]] = {}
@@ -535,7 +545,7 @@ def _note_marker(style: Any, attributes: dict[str, Any], description: tuple[Any,
             parts.append(_note_part(name, value, "_vertices" if told[0] == "path" else "_mtx"))
     if not plain:
         return None
-    whole = _Part(0, "", type(style), (*attributes,), _UNKNOWN, _UNKNOWN, *_note_plain(plain), ())
+    whole = _Part(0, "", type(style), [*attributes], _UNKNOWN, _UNKNOWN, *_note_plain(plain), ())
     return _Described.of(description, (whole, *parts), methods, shared)
 
 
@@ -546,7 +556,7 @@ def _note_part(name: str, node: Any, array: str) -> _Part:
     found = attributes.get(array)
     arrays = () if found is None else ((array, found.tobytes(), found.shape),)
     followers = 0 if "_parents" in attributes else _UNKNOWN
-    return _Part(0, name, type(node), (*attributes,), 0, followers, *_note_plain(plain), arrays)
+    return _Part(0, name, type(node), [*attributes], 0, followers, *_note_plain(plain), arrays)
 
 
 def _how_of_marker(kind: type) -> Any:
@@ -841,7 +851,7 @@ def _note_box(box: Any, description: tuple[Any, ...]) -> _Described | None:
         attributes, place = _attributes_of(node, "__dict__"), len(parts)
         parts.append(
             _Part(
-                *(above, name, type(node), form.names, form.followed, int(bool(name))),
+                *(above, name, type(node), [*form.names], form.followed, int(bool(name))),
                 *_note_plain({one: values[one] for one in plain}),
                 tuple((one, *values[one]) for one in arrays),
             )
