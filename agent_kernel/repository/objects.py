@@ -359,10 +359,23 @@ def _patch(payload: Buffer, base: bytes, span: tuple[int, int] | None) -> bytes 
 
 def _count_equal(one: Buffer, other: Buffer, order: Literal["big", "little"]) -> int:
     """How many bytes of two as long ones are the same: "big" counts from their beginning, "little" from their end."""
-    differing = int.from_bytes(one, order) ^ int.from_bytes(
-        other, order
-    )  # to compare them byte by byte takes far longer
-    return len(one) - (differing.bit_length() + 7) // 8
+    low, high = 0, len(one)
+    while (
+        high - low > _SHORT_RUN
+    ):  # nothing differs before `low`, or behind `high`; to make numbers of all takes longer
+        middle = (low + high) // 2
+        near = slice(low, middle) if order == "big" else slice(middle, high)
+        if (one[near] == other[near]) == (order == "big"):
+            low = middle
+        else:
+            high = middle
+    # To compare them byte by byte takes far longer.
+    differing = int.from_bytes(one[low:high], order) ^ int.from_bytes(other[low:high], order)
+    same = high - low - (differing.bit_length() + 7) // 8
+    return low + same if order == "big" else len(one) - high + same
+
+
+_SHORT_RUN: Final = 512  # bytes
 
 
 def _kept(key: bytes, body: memoryview) -> tuple[int, int]:

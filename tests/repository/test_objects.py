@@ -154,9 +154,11 @@ def test_a_node_may_be_stored_as_what_it_differs_in() -> None:
 
 
 @pytest.mark.parametrize("run", [b"", b"x", b"another row", b"z" * 150])
-@pytest.mark.parametrize("start", [0, 300, 590])
-def test_of_a_node_with_one_other_row_only_the_row_is_stored(run: bytes, start: int) -> None:
-    old = os.urandom(600)
+@pytest.mark.parametrize(
+    ("size", "start"), [(600, 0), (600, 300), (600, 590), (8_000, 0), (8_000, 2_601), (8_000, 7_990)]
+)
+def test_of_a_node_with_one_other_row_only_the_row_is_stored(run: bytes, size: int, start: int) -> None:
+    old = os.urandom(size)
     payload = old[:start] + run + old[start + 10 :]
     stored = b"".join(bytes(part) for part in wrap(address(payload), payload, base=Base(address(old), old, 0)))
     key = _key(payload, Kind.TREE)
