@@ -21,7 +21,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, ValuesView
 from collections.abc import Set as AbstractSet
 from functools import partial
-from itertools import chain, compress, repeat
+from itertools import chain, compress
 from operator import attrgetter, is_
 from types import (
     BuiltinFunctionType,
@@ -577,8 +577,8 @@ def hooks_of_process() -> Iterator[object]:
     handlers: Any = sys.modules["_signal"]  # `signal` makes an enum of each answer, which takes ten times as long
     of_signals: Iterator[object] = map(handlers.getsignal, _SIGNALS)
     yield from filter(callable, of_signals)
-    named = list(vars(builtins).values())
-    yield from compress(named, map(is_, map(type, named), repeat(FunctionType)))
+    # A comprehension: `type(one) is` takes a fifth of what two calls for each take, and there are a hundred and sixty.
+    yield from [one for one in list(vars(builtins).values()) if type(one) is FunctionType]
     yield getattr(sys.modules.get("warnings"), "showwarning", None)
     yield from (*sys.meta_path, *sys.path_hooks)
     yield from (sys.stdout, sys.stderr, *_parts_of_logging())
@@ -692,7 +692,7 @@ def find_in_module(module: ModuleType, namespace: dict[str, object]) -> Holdings
             items = _items_of(container)
             values += items
             found.ids.update(ids_of(items), (id(container),))
-    functions = list(compress(values, map(partial(is_, FunctionType), map(type, values))))
+    functions = [value for value in values if type(value) is FunctionType]
     own = compress(functions, map(partial(is_, namespace), map(attrgetter("__globals__"), functions)))
     found.names.update(name for function in own for name in names_used(function.__code__))
     below = gc.get_referents(module)

@@ -212,6 +212,17 @@ def test_a_function_looked_at_in_the_background_is_not_followed(
         assert {"read", "find"} <= seen
 
 
+@pytest.mark.parametrize("cell", ["other = 1", "del v3", "other = v3"])
+def test_of_lists_that_no_code_names_those_that_something_else_holds_are_looked_at_first(cell: str) -> None:
+    """Whatever other names do in the same cell: what one of them was bound to may be gone."""
+    with Notebook() as nb:
+        nb.run("for i in range(300):\n    globals()[f'v{i}'] = [i]\ndel i")
+        held_by_a_library = nb.namespace["v250"]
+        assert isinstance(held_by_a_library, list)
+        held_by_a_library.append(1)
+        assert "v250" in names_changed(nb.run(cell))
+
+
 def test_a_function_that_looks_names_up_counts_where_it_can_be_reached(dumped: list[str]) -> None:
     with notebook_with_a_dear_value() as nb:
         assert names_changed(nb.run("find('b' + 'ig').append(1)")) == {"big"}
