@@ -360,9 +360,8 @@ def _patch(payload: Buffer, base: bytes, span: tuple[int, int] | None) -> bytes 
 def _count_equal(one: Buffer, other: Buffer, order: Literal["big", "little"]) -> int:
     """How many bytes of two as long ones are the same: "big" counts from their beginning, "little" from their end."""
     low, high = 0, len(one)
-    while (
-        high - low > _SHORT_RUN
-    ):  # nothing differs before `low`, or behind `high`; to make numbers of all takes longer
+    # Nothing differs before `low`, or behind `high`; to make numbers of all takes longer.
+    while high - low > _SHORT_RUN:
         middle = (low + high) // 2
         near = slice(low, middle) if order == "big" else slice(middle, high)
         if (one[near] == other[near]) == (order == "big"):

@@ -322,9 +322,8 @@ class Components:
         first = self._visited.get(key)
         if first is None and self.component_of(root_of(value)) is None:
             return None
-        if (
-            first is not None and key not in self._also and self._is_named_by(value, first)
-        ):  # a thousand artists of one figure
+        # There may be a thousand artists of one figure.
+        if first is not None and key not in self._also and self._is_named_by(value, first):
             self._inside[key] = first
             return first
         for component in self._find_components(key):
