@@ -234,8 +234,9 @@ class Loader:
         return found
 
     def _keep_filled(self, container: object) -> None:
-        self._guard.keep_content(container, Content(container).items)
-        self._guard.keep_containers([container])
+        content = Content(container).items
+        self._guard.keep_content(container, content)
+        self._guard.keep_containers(content.values() if type(content) is dict else content)
 
     def _find_stale(self, streams: Sequence[Streams]) -> tuple[dict[str, object], list[Streams]]:
         """Globals of which notebook code found other values than those that are loaded with it, and what has to be loaded again."""

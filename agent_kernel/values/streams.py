@@ -125,7 +125,7 @@ class Streams:
     ) -> dict[str, object]:
         """Make variables that code of this very group wants, for as long as the group is loaded `again`: it uses these objects.
 
-        Each holds what it will hold in the end; where that needs what fails without it, it is empty until it is filled.
+        Each holds what it will hold in the end, but for what needs objects that fail without it, until it is filled.
 
         Args:
             note: called with each container that is filled, of which code may change the content afterwards.
@@ -161,9 +161,10 @@ class Streams:
             if leads_to(made, unpickler.broken, namespace):
                 if not classes.is_plain_container(made):
                     continue
-                set_content(made, ())
+                set_content(made, _whole_items(made, unpickler.broken, namespace))
             found[name] = made
-            self._lent |= {places[id(made)]: made} if id(made) in places else {}
+            below = [one for one in classes.containers_below([made]) if classes.is_plain_container(one)]
+            self._lent |= {places[id(one)]: one for one in (made, *below) if id(one) in places}
         return found
 
     def load_values(self) -> None:
@@ -365,6 +366,17 @@ _MOVED = {
 
 _FOREIGN = "PosixPath" if os.name == "nt" else "WindowsPath"  # a path that this operating system does not have
 
+
+def _whole_items(container: Any, broken: Sequence[object], namespace: dict[str, object]) -> Any:
+    """What a container holds, as for `set_content`, without the items that lead to broken objects; of many nothing."""
+    if len(container) > _MOST_ASKED:
+        return ()
+    if issubclass(type(container), dict):
+        return {key: value for key, value in container.items() if not leads_to((key, value), broken, namespace)}
+    return [item for item in container if not leads_to(item, broken, namespace)]
+
+
+_MOST_ASKED = 1_000
 
 _NOT_ENTERED = (type, types.ModuleType, types.CodeType)
 

@@ -158,7 +158,19 @@ REGISTRIES = (
                 self.__dict__ = {**state, "log": LOG, "recent": RECENT, "counts": COUNTS["by"]}
 
 
+        class Early:
+            def __getstate__(self):
+                return {"a": 1}
+
+            def __setstate__(self, state):
+                zones["all"]["near"].append("loaded")
+                zones["seen"] = self
+                self.__dict__ = {**state, "near": zones["all"]["near"], "all": zones["all"]}
+
+
         built, configured, logged = [Built(1, "m")], Configured(), Logged()
+        an_early, zones = Early(), {"all": {"near": ["first"]}}
+        an_early.__setstate__({"a": 1})
         configured.__setstate__({"a": 1})
         logged.__setstate__({"a": 1})
         """,
@@ -167,6 +179,8 @@ REGISTRIES = (
         assert configured.units is UNITS and (configured.unit, configured.times, configured.a) == ("m", 2.5, 1)
         assert logged.log is LOG and logged.recent is RECENT and logged.counts is COUNTS["by"]
         assert (LOG, COUNTS) == (["begun", "loaded"], {"made": 1, "by": {"all": [1]}})
+        assert an_early.near is zones["all"]["near"] and an_early.all is zones["all"] and zones["seen"] is an_early
+        assert (list(zones), zones["all"]) == (["all", "seen"], {"near": ["first", "loaded"]})
         assert len(RECENT) == 2 and RECENT[0] == 1 and RECENT[1] is logged
         """,
     ),
