@@ -366,6 +366,12 @@ class _Digest:
 
         self._say(srepr(value))
 
+    def _document(self, value: Any) -> None:
+        """The current one is bokeh's: every figure that was shown in this process is in it, whatever variables there are."""
+        from bokeh.io import curdoc  # type: ignore[import-not-found,unused-ignore]
+
+        self._say("the current one") if value is curdoc() else self._object(value)
+
     def _generator(self, value: Any) -> None:
         self._add(value.bit_generator.state)
 
@@ -466,6 +472,7 @@ class _Digest:
         ("matplotlib", "CallbackRegistry"): _callbacks,
         ("sympy", "Basic"): _formula,
         ("sympy", "MatrixBase"): _formula,
+        ("bokeh", "Document"): _document,
     }
 
 

@@ -42,6 +42,7 @@ _FAMILIES = {
     "ipywidgets": "handles",
     "traitlets": "handles",
     "h5py": "handles",
+    "bokeh": "handles",
     "agent_kernel": "handles",
 }
 

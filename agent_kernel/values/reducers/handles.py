@@ -1,19 +1,22 @@
-"""Objects whose content lies elsewhere: tensors of torch, widgets in a front end, files of HDF5, open stores of our own."""
+"""Objects whose content lies elsewhere: tensors of torch, widgets, bokeh's document, files of HDF5, open stores of our own."""
 
 from __future__ import annotations
 
+import copyreg
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from msgspec.structs import astuple
 
 from agent_kernel.values.aliases import Span, find_cluster
 from agent_kernel.values.introspection import module_name
-from agent_kernel.values.reducers import Handler, dispatch_table, leaf
-from agent_kernel.values.restore import tensors, widgets
+from agent_kernel.values.reducers import Handler, dispatch_table, is_notebook_type, leaf, reduce
+from agent_kernel.values.restore import plots, tensors, widgets
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
 
+_copyreg: Any = copyreg  # some of it is not public
+_NEW = _copyreg.__newobj__
 # By name, because they are above this layer. What they consist of (locks, threads, an environment) tells a reader nothing.
 _STORES = ("Repository", "Snapshot", "Committing", "Versioned", "LmdbStore", "MemoryStore", "EventStore")
 _HANDLES = frozenset({*_STORES, "ExecutionContext", "Run", "Race", "Preview"})
@@ -29,6 +32,10 @@ def handler_for(kind: type) -> Handler | None:
         return reduce_with_traits if says_only_traits(kind) and kind not in dispatch_table() else None
     if ("h5py", "HLObject") in names:
         return refuse_hdf5
+    if ("bokeh", "Document") in names:
+        return reduce_document
+    if ("bokeh", "Model") in names and not is_notebook_type(kind):
+        return reduce_model
     # Plain data, though its class is called like the preview of a step, which is a handle.
     is_preview_of_value = module_name(kind) == "agent_kernel.values.previews.model"
     if not is_preview_of_value and any(package == "agent_kernel" and name in _HANDLES for package, name in names):
@@ -112,6 +119,22 @@ def _note(pickler: Pickler, value: Any, parts: tuple[Any, ...]) -> tuple[Any, ..
         pickler.dump_record.opaque.append(value)
         pickler.note_parts(parts)
     return parts
+
+
+# -- bokeh: what is shown belongs to its current document, which is bokeh's own, as `pyplot`'s list of figures is matplotlib's
+#
+# Saved with each figure, the document would have brought all others that were shown, and a second one that bokeh does not use.
+
+
+def reduce_document(pickler: Pickler, document: Any) -> Any:
+    return (plots.current_document, ()) if plots.is_current(document) else pickler.instance(document)
+
+
+def reduce_model(pickler: Pickler, model: Any) -> Any:
+    noted = pickler.instance(model)
+    parts = reduce(model) if noted is NotImplemented else noted
+    is_bare = not isinstance(parts, str) and parts[0] is _NEW and len(parts[1]) == 1
+    return (plots.model, (type(model), model.id), *parts[2:]) if is_bare else parts
 
 
 # -- torch: tensors through plain memory, so that views share a storage again and gradients come back
