@@ -16,6 +16,7 @@ import functools
 import hashlib
 import inspect
 import io
+import logging
 import marshal
 import os
 import random
@@ -510,8 +511,9 @@ def _without_cached(value: object) -> dict[str, object]:
     """The attributes without those that a cached property works out from the others when it is asked."""
     found: dict[str, object] = getattr(value, "__dict__", {})
     kinds = {name: inspect.getattr_static(type(value), name, None) for name in found}
-    # pandas keeps the answers of all in one dict.
-    caches = {"_cache"} if any(type(held).__name__ == "CachedProperty" for held in _class_attributes(value)) else set()
+    # pandas keeps the answers of all in one dict, and a logger for which levels it is on.
+    is_asked = any(type(held).__name__ == "CachedProperty" for held in _class_attributes(value))
+    caches = {"_cache"} if is_asked or isinstance(value, logging.Logger) else set()
     return {
         name: held
         for name, held in found.items()

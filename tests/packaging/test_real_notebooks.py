@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import logging
 import pickle
 import threading
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -163,6 +164,16 @@ def test_what_a_cached_property_keeps_is_no_content() -> None:
     found = [fingerprints({"value": value}, set()) for value in (asked, Shape(3), other)]
     assert differences(found[0], found[1]) == []
     assert differences(found[0], found[2]) == ["value"]
+
+
+def test_for_which_levels_a_logger_was_asked_is_no_content_and_its_level_is() -> None:
+    logger = logging.getLogger("tests.asked")
+    logger.setLevel(logging.ERROR)
+    before = fingerprints({"logger": logger}, set())
+    logger.info("asks")
+    assert fingerprints({"logger": logger}, set()) == before
+    logger.setLevel(logging.INFO)
+    assert fingerprints({"logger": logger}, set()) != before
 
 
 def test_what_pandas_keeps_of_its_answers_is_content_where_the_keys_were_written_over() -> None:
