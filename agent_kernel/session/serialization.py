@@ -56,6 +56,7 @@ from agent_kernel.values.groups import (
     Layout,
     dump_group,
     dump_plain,
+    find_shared_owners,
     plain_stream,
     reach_of,
 )
@@ -386,20 +387,27 @@ class Components:
         return self._lead(members) is not None
 
     def dump_led(
-        self, members: Mapping[str, object], *, defer: bool = False, named: Collection[int] = (), expects: bytes = b""
+        self,
+        members: Mapping[str, object],
+        *,
+        defer: bool = False,
+        named: Collection[int] = (),
+        expects: bytes = b"",
+        alone: Sequence[Dump] = (),
     ) -> Compared | None:
         """Dump members that lead to a figure behind it; None if they lead to none.
 
         Args:
             expects: their signature as it was, if these were all members.
+            alone: the dumps of the members without the figure: behind it they share the same memory.
         """
         self._defer, self._named = defer, named
         try:
-            return self._dump_led(members, expects)
+            return self._dump_led(members, expects, alone)
         finally:
             self._defer, self._named = False, ()
 
-    def _dump_led(self, members: Mapping[str, object], expects: bytes) -> Compared | None:
+    def _dump_led(self, members: Mapping[str, object], expects: bytes, alone: Sequence[Dump]) -> Compared | None:
         lead = self._lead(members)
         if lead is None:
             return None
@@ -408,15 +416,15 @@ class Components:
             lead.find_reach()
             return lead.compared
         first = lead.compared.dumped
-        first.reopen()
-        if first.pickler is None:  # it has been gone on with
-            again = self._make(lead.root)
-            if again is None:
-                return None
-            first.pickler = again.dumped.pickler
-            first.dump = again.dumped.dump
+        if not self._open_again(lead):
+            return None
         first.is_marked = bool(expects)
-        dumped = dump_group(members, self._names, self._namespace, defer=self._defer, lead=first)
+        first.owners_behind = frozenset[int]().union(*map(find_shared_owners, alone))
+        first.open_again = lambda: self._open_again(lead)
+        try:
+            dumped = dump_group(members, self._names, self._namespace, defer=self._defer, lead=first)
+        finally:
+            first.open_again = bool  # it leads to the component itself, which is to die with the commit
         dumped.pickler = None
         dumped.behind_s = first.behind_s
         compared = compare(dumped)
@@ -424,6 +432,18 @@ class Components:
         if compared.signature == expects or len(dumped.dump.instances) > len(first.dump.instances):
             first.spent = None
         return compared
+
+    def _open_again(self, lead: Component) -> bool:
+        """Let members be dumped behind a component; whether that is possible."""
+        first = lead.compared.dumped
+        first.reopen()
+        if first.pickler is None:  # it has been gone on with
+            again = self._make(lead.root)
+            if again is None:
+                return False
+            first.pickler = again.dumped.pickler
+            first.dump = again.dumped.dump
+        return True
 
     def _lead(self, members: Mapping[str, object]) -> Component | None:
         root = root_below(members.values())
@@ -1032,7 +1052,9 @@ class Dumps:
         try:
             named = before.reach.named if before is not None else ()
             expects = before.signature if before is not None and before.members == tuple(members) else b""
-            return self.components.dump_led(members, defer=defer and before is not None, named=named, expects=expects)
+            alone = [compared.dumped.dump for name in members if (compared := self.by_name.get(name)) is not None]
+            defer = defer and before is not None
+            return self.components.dump_led(members, defer=defer, named=named, expects=expects, alone=alone)
         except FOREIGN:
             return None
 

@@ -106,6 +106,8 @@ class Dumped(msgspec.Struct):
     remembers: Pickler | None = None  # of a figure whose reach is not known yet: it tells that
     is_marked: bool = False  # whether it is noted where it was gone on from
     spent: tuple[Pickler, Mark] | None = None  # gone on with, and where it can go on from again
+    owners_behind: frozenset[int] = frozenset()  # what several objects look at that are to be written behind it
+    open_again: Callable[[], bool] = bool  # makes it one that others can be written behind, though some were
 
     def reopen(self) -> None:
         """Let other members be dumped behind this, though some were."""
@@ -270,7 +272,10 @@ def _dump_naming(
         if cut is not None and not references.containers_among(cut.reach.ids, namespace):
             return cut
     if lead is not None and not own_classes:
+        expected = lead.owners_behind
         behind = _go_on(members, lead, namespace)
+        if behind is None and lead.owners_behind != expected and lead.open_again():
+            behind = _go_on(members, lead, namespace)
         if behind is not None:
             return behind
     stops = quick.stops if quick is not None and atoms.hold_atoms(quick.sets) else ()
@@ -333,6 +338,7 @@ def _go_on(members: Mapping[str, object], lead: Dumped, namespace: dict[str, obj
         return None
     dump = lead.dump.copy()
     lead.spent = (pickler, pickler.mark()) if lead.is_marked else None
+    pickler.shared_owners |= lead.owners_behind
     leads = 1
     try:
         pickler.go_on(_all_of(members), dump)
@@ -352,7 +358,10 @@ def _go_on(members: Mapping[str, object], lead: Dumped, namespace: dict[str, obj
         ranges = [(found.space, found.low, found.high) for found in clusters_of(dump.memory, dump.views)]
         if ranges != [(found.space, found.low, found.high) for found in pickler.clusters]:
             return None
-    if not _find_shared_owners(dump) <= pickler.shared_owners:
+    owners = find_shared_owners(dump)
+    if owners != pickler.shared_owners:  # of what was written before nothing may look at one of these
+        behind = owners - find_shared_owners(lead.dump)
+        lead.owners_behind = behind if behind.isdisjoint(_owners_in(lead.dump)) else frozenset()
         return None
     dump.streams = [pickler.sink.getvalue()]
     _note_death_callbacks(members, dump, namespace)
@@ -559,14 +568,20 @@ def _open_shared(
     dump = pickler.dump_record
     dump.memory.sort(key=BY_PLACE)  # whoever looks for what meets there sorts it again
     clusters = clusters_of(dump.memory, dump.views)
-    owners = _find_shared_owners(dump)
+    owners = find_shared_owners(dump)
     if clusters or owners:
         del pickler  # it holds all attribute dicts, which would seem to be shared
         pickler = open_dump(phases, names, namespace, clusters=clusters, shared_owners=owners, **options)
     return pickler
 
 
-def _find_shared_owners(dump: Dump) -> frozenset[int]:
+def _owners_in(dump: Dump) -> set[int]:
+    """All that visited objects look at, by one or by several."""
+    arrays = (*dump.object_arrays, *dump.labels)
+    return {*(id(owner_of(array)) for array in arrays), *ids_of(dump.references), *ids_of(dump.label_references)}
+
+
+def find_shared_owners(dump: Dump) -> frozenset[int]:
     """What more than one visited object looks at: owners of object arrays, and arrays of copy-on-write frames."""
     seen: dict[int, set[int]] = {}
     arrays = [*dump.object_arrays, *dump.labels]
@@ -705,7 +720,7 @@ def _cut_within(
     if len(met) < len(longs):  # what a reducer leaves out is not stored
         longs = [longs[number] for number in sorted(met)]
         numbers = {id(long): number for number, long in enumerate(longs)}
-    if not longs or clusters_of(members_dump.memory, members_dump.views) or _find_shared_owners(members_dump):
+    if not longs or clusters_of(members_dump.memory, members_dump.views) or find_shared_owners(members_dump):
         return None
     near = reach(values, members_dump, stops=numbers)
     before = [_cuts_of(long, members, cuts) for long in longs]

@@ -88,6 +88,7 @@ _GROWING = (
     "_levelled",
     "_sound",
     "derived",
+    "shared_owners",
 )
 
 

@@ -13,6 +13,7 @@ import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +212,55 @@ def test_a_new_figure_is_pickled_once_while_others_with_and_without_images_live_
         assert visited["Figure"] == 1, turn
         if turn >= 2:
             nb.run(f"plt.close(f{turn - 2})\ndel f{turn - 2}, ax{turn - 2}\ngc.collect()")
+
+
+class TestAnObjectThatHoldsAFigureAndTablesWithOneMemory:
+    MADE = """
+    import numpy as np, pandas as pd
+    class Grid: pass
+    def draw(values):
+        grid = Grid()
+        grid.fig, ax = plt.subplots(); ax.plot([1, 2]); plt.close()
+        frame = pd.DataFrame({"a": values, "t": ["x", "y"]})
+        grid.frame, grid.view, grid.column = frame, frame[:], frame["a"]
+        return grid
+    """
+
+    def test_is_written_behind_the_figure_which_is_pickled_once(self, nb: Notebook, visited: dict[str, int]) -> None:
+        nb.run(cleandoc(self.MADE))
+        for name in ("one", "two"):
+            visited.clear()
+            assert changed(nb, f"{name} = draw([1.5, 2.5])") == {name}
+            assert visited["Figure"] == 1
+
+    def test_comes_back_with_its_memory_and_its_figure(self, nb: Notebook) -> None:
+        nb.run(cleandoc(self.MADE))
+        made = nb.run("nan = float('nan'); grid = draw([1.5, nan]); grid.nans = [nan, nan]; more = [grid.fig, nan]")
+        nb.run("before = grid.frame; grid.frame.iloc[0, 0] = 9; grid.fig.note = 1; grid.nans.clear(); more.clear()")
+        nb.checkout(made)
+        assert nb.look("(grid.frame.a[0], grid.view.a[0], grid.column[0])") == (1.5, 1.5, 1.5)
+        assert nb.look("np.shares_memory(grid.frame.a, grid.view.a) and np.shares_memory(grid.frame.a, grid.column)")
+        assert nb.look("more[0] is grid.fig and not hasattr(grid.fig, 'note')")
+        assert nb.look("grid.nans[0] is grid.nans[1] is more[1] is nan")
+        nb.run("grid.view.iloc[0, 0] = 7")
+        assert nb.look("(grid.frame.a[0], grid.view.a[0])") == (1.5, 7.0)
+
+    def test_is_no_change_where_another_name_for_the_figure_changes_or_looks(self, nb: Notebook) -> None:
+        nb.run(cleandoc(self.MADE))
+        nb.run("grid = draw([1.5, 2.5]); pair = [grid.fig, grid.view]; alone = [grid.fig, [0]]")
+        for source in ("grid, pair, alone", "grid.frame.sum(), pair[1].sum(), alone[1][0]"):
+            assert changed(nb, source) == set()
+        assert changed(nb, "alone[1].append(1)") == {"alone"}
+        assert changed(nb, "grid.fig.note = 1") == {"grid", "pair", "alone"}
+        assert changed(nb, "grid, pair, alone") == set()
+
+    def test_comes_back_whole_where_the_figure_holds_a_table_of_that_memory_too(self, nb: Notebook) -> None:
+        nb.run(cleandoc(self.MADE))
+        made = nb.run("grid = draw([1.5, 2.5]); grid.fig.table = grid.frame[:]; held = [grid.fig, grid.frame.a]")
+        nb.run("grid.fig.table = None; grid.frame = grid.view = None; held = None")
+        nb.checkout(made)
+        assert nb.look("np.shares_memory(grid.fig.table.a, grid.view.a) and np.shares_memory(held[1], grid.frame.a)")
+        assert nb.look("held[0] is grid.fig")
 
 
 def test_names_of_one_figure_are_apart_when_one_moves_to_another_figure(nb: Notebook, visited: dict[str, int]) -> None:
