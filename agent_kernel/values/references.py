@@ -875,11 +875,31 @@ def _is_in_code(module: str, how: str, name: str) -> bool:
     if how == "item" and len(name) < _SHORTEST_KEY:  # which anyone may think of
         return False
     package = module.partition(".")[0]
-    mark = bytes((len(name),)) + name.encode() if name.isascii() and len(name) < 256 else b""
-    for other in sorted(sys.modules, key=lambda other: (other != module, other)):
-        if other.partition(".")[0] == package and mark and mark in _read_compiled(other):
+    if not name.isascii() or len(name) >= 256:
+        return False
+    spelled, mark = name.encode(), bytes((len(name),)) + name.encode()
+    modules = [
+        other
+        for other in sorted(sys.modules, key=lambda other: (other != module, other))
+        if other.partition(".")[0] == package
+    ]
+    later: list[str] = []
+    # First those that spell it in their source: to read the code of a whole package takes up to half a second.
+    for other in modules:
+        if spelled not in _read_source(other):
+            later.append(other)
+        elif mark in _read_compiled(other):
             return True
-    return False
+    return any(mark in _read_compiled(other) for other in later)
+
+
+def _read_source(module: str) -> bytes:
+    file = _file_of(module) or ""
+    try:
+        with open(file if file.endswith(".py") else "", "rb") as source:  # noqa: PTH123 - a name that may be none
+            return source.read()
+    except OSError:
+        return b""
 
 
 @lru_cache(maxsize=64)

@@ -947,3 +947,56 @@ def test_a_module_that_is_imported_anew_is_looked_at_anew_wherever_it_lies() -> 
         kept.append(rows)
         del sys.modules["ak_anew"], made
     assert len(set(places)) < len(places)
+
+
+class TestAnAttributeBelowALibrarysModule:
+    @pytest.fixture
+    def library(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+        """A package of 20 modules, in the last of which the attributes are named; which of its modules were read."""
+        package = tmp_path / "site-packages" / "manyparts"
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text("from manyparts import " + ", ".join(f"part{n:02}" for n in range(20)))
+        for number in range(19):
+            (package / f"part{number:02}.py").write_text("")
+        (package / "part19.py").write_text(
+            "class Table:\n    def __init__(self):\n        self.entries = {'a': 1}\n"
+            "        setattr(self, 'ent' 'ries_in_' 'parts', {'b': 2})\n"
+        )
+        (package / "part00.py").write_text("from manyparts.part19 import Table\ntable = Table()")
+        monkeypatch.syspath_prepend(str(package.parent))
+        read: list[str] = []
+        compiled = vars(references)["_read_compiled"]
+
+        def noted(module: str) -> bytes:
+            read.append(module)
+            found: bytes = compiled(module)
+            return found
+
+        monkeypatch.setattr(references, "_read_compiled", noted)
+        yield read
+        for name in [name for name in sys.modules if name.partition(".")[0] == "manyparts"]:
+            del sys.modules[name]
+
+    def test_is_found_by_the_code_of_the_module_that_spells_its_name(self, library: list[str]) -> None:
+        with Notebook() as nb:
+            made = nb.run("import manyparts\nentries = manyparts.part00.table.entries")
+            assert library == ["manyparts.part19"]
+            nb.run("del entries")
+            nb.checkout(made)
+            assert nb.look("entries is manyparts.part00.table.entries")
+
+    def test_is_found_also_where_the_source_spells_it_in_pieces(self, library: list[str]) -> None:
+        with Notebook() as nb:
+            made = nb.run("import manyparts\nentries = manyparts.part00.table.entries_in_parts")
+            nb.run("del entries")
+            nb.checkout(made)
+            assert nb.look("entries is manyparts.part00.table.entries_in_parts")
+            assert "manyparts.part19" in library
+
+    def test_that_a_cell_made_up_is_the_notebooks(self, library: list[str]) -> None:
+        with Notebook() as nb:
+            made = nb.run("import manyparts\nentries = manyparts.part00.table.made_up = {'c': 3}")
+            nb.run("entries['c'] = 4")
+            nb.checkout(made)
+            assert nb.look("entries") == {"c": 3}
+            assert library.count("manyparts.part19") <= 1
