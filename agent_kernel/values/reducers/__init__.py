@@ -43,6 +43,7 @@ _FAMILIES = {
     "traitlets": "handles",
     "h5py": "handles",
     "bokeh": "handles",
+    "numba": "handles",
     "agent_kernel": "handles",
 }
 

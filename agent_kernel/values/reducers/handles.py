@@ -32,6 +32,8 @@ def handler_for(kind: type) -> Handler | None:
         return reduce_with_traits if says_only_traits(kind) and kind not in dispatch_table() else None
     if ("h5py", "HLObject") in names:
         return refuse_hdf5
+    if ("numba", "_CustomPickled") in names:
+        return reduce_compiled
     if ("bokeh", "Document") in names:
         return reduce_document
     if ("bokeh", "Model") in names and not is_notebook_type(kind):
@@ -118,6 +120,19 @@ def _note(pickler: Pickler, value: Any, parts: tuple[Any, ...]) -> tuple[Any, ..
     else:
         pickler.dump_record.opaque.append(value)
         pickler.note_parts(parts)
+    return parts
+
+
+# -- numba: a compiled function is saved as its Python function and its options, from which it is compiled again
+
+
+def reduce_compiled(pickler: Pickler, value: Any) -> Any:
+    """What numba gives pickle for one: it would pickle that by itself, with a copy of all variables that the function reads."""
+    kind: Any = type(cast("object", value))
+    states: dict[str, Any] = {**value.states}
+    parts = (kind, (value.ctor, states))
+    del states  # or it would not seem to be new
+    pickler.note_parts(parts)
     return parts
 
 
