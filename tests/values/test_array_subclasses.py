@@ -67,6 +67,24 @@ def test_what_a_class_makes_of_its_memory_comes_back_as_it_gave_it() -> None:
     assert np.array_equal(loaded, value)
 
 
+@pytest.mark.parametrize("size", [0, 6, 6_000])
+@pytest.mark.parametrize("dtype", [">f8", ">i2", "<f8", ">U3", [("a", ">i4"), ("b", "<i2")]])
+@pytest.mark.parametrize("way", ["whole", "in steps", "in columns"])
+def test_it_keeps_the_order_of_its_bytes(size: int, dtype: Any, way: str) -> None:
+    notebook = Namespace()
+    plain = np.arange(size).astype(dtype)
+    plain = {"whole": plain, "in steps": plain[::2], "in columns": np.asfortranarray(plain.reshape(2, -1))}[way]
+    value = plain.view(Quantity)
+    value.unit = ["m"]
+    notebook.names |= {"value": value, "unit": value.unit}
+    loaded = notebook.there_and_back("value", "unit")
+    found = loaded["value"]
+    assert (type(found), found.dtype, found.shape) == (Quantity, value.dtype, value.shape)
+    assert found.tolist() == value.tolist()
+    assert found.unit is loaded["unit"]
+    assert (found.flags.f_contiguous, found.flags.writeable) == (value.flags.f_contiguous, True) or way == "in steps"
+
+
 def test_two_of_them_share_nothing_but_what_their_attributes_hold() -> None:
     notebook = Namespace()
     one, other, third = (np.arange(5_000.0).view(Quantity) for _ in range(3))

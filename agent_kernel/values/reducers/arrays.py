@@ -519,7 +519,9 @@ def _reduce_by_itself(pickler: Pickler, array: Any) -> Any:
     low, high = bounds(array)
     pickler.uses(array, low, high)
     cluster = find_cluster(pickler.clusters, low) if array.size else None
-    if cluster is None:
+    if (
+        cluster is None and array.dtype.isnative
+    ):  # numpy's own part of it loads any other order of bytes as the machine's
         return _replace_bytes(parts, OutOfBandBytes)
     plain_array = _as_plain(pickler, array)
     built = Built(_replace_bytes(parts, lambda raw: _bytes_again(raw, plain_array)))
