@@ -40,6 +40,26 @@ def rebuilt(turned: bytes, filling: bytes) -> Any:
     return (np.frombuffer(turned, np.uint8) ^ 255).view(Secretive)
 
 
+class Staying(Quantity):
+    """As astropy's masked arrays: a view of one is always one."""
+
+    def view(self, dtype: Any = None, type: Any = None) -> Any:
+        return np.ndarray.view(self, Staying)
+
+
+@pytest.mark.parametrize("dtype", ["<f8", ">f8"])
+def test_one_whose_views_are_of_its_class_comes_back_with_those_that_share_its_memory(dtype: str) -> None:
+    notebook = Namespace()
+    value = np.ndarray.view(np.arange(6_000.0).astype(dtype), Staying)
+    value.unit = "m"
+    notebook.names |= {"value": value, "part": value[10:], "plain": np.ndarray.view(value, np.ndarray)}
+    loaded = notebook.there_and_back("value", "part", "plain")
+    assert [type(found) for found in loaded.values()] == [Staying, Staying, np.ndarray]
+    assert [found.dtype.str for found in loaded.values()] == [dtype] * 3
+    loaded["plain"][10] = -1
+    assert (loaded["value"][10], loaded["part"][0]) == (-1, -1)
+
+
 @pytest.mark.parametrize("size", [10_000, 20_000, 40_000])
 def test_the_memory_is_no_part_of_the_stream(size: int) -> None:
     value = np.arange(float(size)).view(Quantity)

@@ -585,7 +585,7 @@ def _as_plain(pickler: Pickler, array: Any) -> Any:
         return array
     made = pickler.plain_arrays.get(id(array))
     if made is None:
-        made = pickler.plain_arrays[id(array)] = array.view(np.ndarray)
+        made = pickler.plain_arrays[id(array)] = np.ndarray.view(array, np.ndarray)
         pickler.keepalive.append(made)
     return made
 
