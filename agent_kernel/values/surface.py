@@ -636,6 +636,38 @@ def unseen_below(value: Any, namespace: dict[str, object], most: int) -> list[ob
     return read(value, namespace, most)
 
 
+def _is_never_entered(kind: type) -> bool:
+    """Whether the collector looks into no object of this type, whatever its attributes in C give: iterators of numpy, say."""
+    return not kind.__flags__ & _IS_COLLECTED and not _is_kind(kind, "numpy", "generic")
+
+
+_IS_COLLECTED = 1 << 14  # Py_TPFLAGS_HAVE_GC
+
+
+def _of_attributes(value: Any, _: dict[str, object], most: int) -> list[object]:
+    """What its attributes in C give, and lies in what they make for whoever asks: other objects come to lie where that dies."""
+    level = [
+        _read(descriptor, value)
+        for base in _bases(type(value))
+        for name, descriptor in class_dict(base).items()
+        if type(descriptor) in _DESCRIPTORS and not name.startswith("__")
+    ]
+    held: list[object] = []
+    while level and len(held) < most:
+        fresh: list[object] = []
+        while level:
+            found = level.pop()
+            if sys.getrefcount(found) > _HELD_HERE:
+                held.append(found)
+            else:
+                fresh += unseen_below(found, {}, most) if _is_array(type(found)) else referents((found,))
+        level = fresh
+    return held
+
+
+_HELD_HERE = 2  # the variable, and getrefcount's argument
+
+
 def _find_nothing(_: Any, __: dict[str, object], ___: int) -> list[object]:
     return []
 
@@ -742,5 +774,6 @@ _UNSEEN: Iterable[tuple[Callable[[type], bool], Unseen]] = (
     (lambda kind: _is_kind(kind, "polars", "DataFrame"), _of_frame),
     (lambda kind: kind is types.TracebackType, _of_traceback),
     (lambda kind: _is_kind(kind, "sqlite3", "Connection"), _of_database),
+    (_is_never_entered, _of_attributes),
 )
 _readers: TypeCache[Unseen] = TypeCache()

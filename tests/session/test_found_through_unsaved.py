@@ -47,6 +47,9 @@ _MAPS = {
     "numpy's map of a file": "m = np.memmap('f', 'u1', 'w+', shape=8); n = np.asarray(m)",
     "an array of C": "import ctypes\nm = (ctypes.c_ubyte * 8)(); n = np.ctypeslib.as_array(m)",
     "part of an array of C": "import ctypes\nm = (ctypes.c_ubyte * 8)(); n = np.frombuffer(m, 'u1')[0:4]",
+    "an iterator over an array": "n = np.zeros(8, 'u1'); m = n.flat",
+    "numpy's iterator": "n = np.zeros(8, 'u1'); m = np.nditer(n, op_flags=['readwrite'])",
+    "numpy's iterator over a part": "n = np.zeros(8, 'u1'); m = np.nditer(n[:4], op_flags=['readwrite'])",
     "a view in a queue": "import queue\nn = np.zeros(8, 'u1'); m = n[:]; q = queue.Queue(); q.put(m); del m",
 }
 
