@@ -13,6 +13,7 @@ fails is replaced by a token for the live object, and all the rest is saved.
 
 from __future__ import annotations
 
+import copyreg
 import ctypes
 import gc
 import io
@@ -44,7 +45,7 @@ from agent_kernel.values.aliases import (
     find_cluster,
     owner_of,
 )
-from agent_kernel.values.introspection import addresses, find_loaded, ids_in, ids_of, of_types, types_of
+from agent_kernel.values.introspection import addresses, find_loaded, ids_in, ids_of, module_name, of_types, types_of
 from agent_kernel.values.references import NanMarker, find_unmarked_nans, may_hold_nan
 from agent_kernel.values.restore.objects import own_dict_state
 from agent_kernel.values.surface import find_holdings
@@ -370,7 +371,10 @@ class Pickler(pickle.Pickler):
                 raise
             return self.refuse(value, explain(error))
         if isinstance(parts, str):
-            return parts
+            if not _stands_for_variable(value):
+                return parts
+            noted = self.instance(value)
+            return reduce(value) if noted is NotImplemented else noted
         self.note_class_level(type(value))
         if id(value) in self.muted:
             self.mute(parts)
@@ -605,9 +609,34 @@ _HANDLERS: dict[int, Callable[[Pickler, Any], Any]] = reducers.HANDLERS.by_id
 
 
 def reduce(value: Any) -> Any:
-    """Return what `copyreg`, `__reduce_ex__` or `__reduce__` gives, in pickle's order."""
+    """Return what `copyreg`, `__reduce_ex__` or `__reduce__` gives, in pickle's order; no name of a variable."""
     registered = reducers.dispatch_table().get(type(value))
-    return registered(value) if registered is not None else value.__reduce_ex__(PROTOCOL)
+    parts = registered(value) if registered is not None else value.__reduce_ex__(PROTOCOL)
+    return _reduce_to_content(value) if isinstance(parts, str) and _stands_for_variable(value) else parts
+
+
+def _stands_for_variable(value: Any) -> bool:
+    """Whether the name that an object gives for itself is one of the notebook's: the object is all that there is of it."""
+    return module_name(type(value)) == "__main__"
+
+
+def _reduce_to_content(value: Any) -> Any:
+    """What `object.__reduce_ex__` would give, were it not for the class's own `__reduce__`."""
+    kind = type(value)
+    if hasattr(kind, "__getnewargs_ex__"):
+        arguments, keywords = value.__getnewargs_ex__()
+        made = _copyreg.__newobj_ex__, (kind, arguments, keywords)
+    else:
+        arguments = value.__getnewargs__() if hasattr(kind, "__getnewargs__") else ()
+        made = _copyreg.__newobj__, (kind, *arguments)
+    state = value.__getstate__()
+    if not isinstance(value, (list, dict)):
+        return *made, state
+    items, pairs = (None, iter(value.items())) if isinstance(value, dict) else (iter(value), None)
+    return *made, state, items, pairs
+
+
+_copyreg: Any = copyreg  # typeshed lacks `__newobj__`
 
 
 def is_dict_shared(pickler: Pickler, value: Any) -> bool:

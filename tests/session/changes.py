@@ -30,6 +30,7 @@ EQUAL_BUT_NOT_THE_SAME = (
     Small("from fractions import Fraction\nx = 1", "x = Fraction(1)"),
     Small("x = range(0)", "x = range(1, 1)"),
     Small("x = b'a'", "x = bytearray(b'a')"),
+    Small("class S:\n    def __reduce__(self): return 'x'\nx = S()", "x.a = 1", "vars(x)"),
     Small("import datetime as dt\nx = dt.datetime(2024, 1, 1)", "x = x.replace(fold=1)"),
     Small(
         "import datetime as dt\nx = dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)",

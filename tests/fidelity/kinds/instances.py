@@ -56,6 +56,47 @@ INSTANCES = (
         """,
     ),
     Kind(
+        "singletons that give the name of a variable for themselves",
+        """
+        import copyreg
+
+
+        class Missing:
+            def __reduce__(self):
+                return "MISSING"
+
+
+        class Settings(dict):
+            __slots__ = ("source",)
+
+            def __reduce__(self):
+                return "Settings.shared"
+
+
+        class Registered:
+            pass
+
+
+        copyreg.pickle(Registered, lambda _: "registered")
+        MISSING, registered = Missing(), Registered()
+        MISSING.notes, registered.notes = [1], [2]
+        Settings.shared = settings = Settings(depth=[3])
+        settings.source = MISSING
+
+
+        def find(key=MISSING):
+            return key is MISSING
+
+
+        held = [MISSING, {"registered": registered}]
+        """,
+        """
+        assert held[0] is MISSING is settings.source and held[1]["registered"] is registered and find()
+        assert Settings.shared is settings and settings == {"depth": [3]}
+        assert MISSING.notes == [1] and registered.notes == [2]
+        """,
+    ),
+    Kind(
         "instances as keys of dicts and sets",
         """
         class Token:
