@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from agent_kernel.errors import LostValueError
@@ -156,3 +160,94 @@ def test_attributes_that_a_cell_sets_on_a_counter_or_a_generator_come_back(made:
         nb.checkout(last)
         now = nb.look("(x.label, x.notes, x.made == made, x.__reduce__() == made)")
         assert now == ("done", ["first", "second"], True, True)
+
+
+LIBRARY = """
+class Rows:
+    def __init__(self, rows):
+        self.rows, self.total = list(rows), sum(rows)
+        self.cache = {}
+    def look(self):
+        setattr(self, "looked", [1])
+    def __reduce__(self):
+        return Rows, (self.rows,)
+
+class Store:
+    def __init__(self):
+        self.rows = [1]
+        self.lock = (one for one in ())
+    def __getstate__(self):
+        return {"rows": self.rows}
+    def __setstate__(self, state):
+        self.__init__()
+        self.rows = state["rows"]
+
+class Template:
+    def __new__(cls, source):
+        return cls.make(source)
+    @classmethod
+    def make(cls, source):
+        made = object.__new__(cls)
+        made.source = source
+        return made
+"""
+
+
+@pytest.fixture
+def _library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "fillable.py").write_text(LIBRARY)
+    monkeypatch.syspath_prepend(str(folder))
+    yield
+    sys.modules.pop("fillable", None)
+
+
+@pytest.mark.usefixtures("_library")
+@pytest.mark.parametrize("made", ["Rows([1, 2])", "Store()"])
+def test_attributes_that_a_cell_sets_on_a_librarys_object_come_back_though_its_library_leaves_them_out(
+    made: str,
+) -> None:
+    store = MemoryStore()
+    shown = "(x.notes, x.notes is notes, held[0] is x, x.rows, x.itself is x)"
+    with Notebook(Repository.open(store)) as nb:
+        nb.run(f"import fillable\nx = fillable.{made}; held = [x]; notes = [1]; rows = list(x.rows)")
+        first = nb.run("x.notes = notes; x.itself = x")
+        assert first.unsaved == ()
+        assert "x" in names_changed(nb.run("notes.append(2)"))
+        nb.checkout(first)
+        assert nb.look(shown) == ([1], True, True, nb.look("rows"), True)
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(first)
+        assert nb.look(shown) == ([1], True, True, nb.look("rows"), True)
+
+
+@pytest.mark.usefixtures("_library")
+def test_what_a_library_sets_on_its_objects_and_leaves_out_is_no_change() -> None:
+    with Notebook() as nb:
+        nb.run("import fillable\nx = fillable.Rows([1])")
+        assert nb.run("x.look(); x.cache['a'] = 1; x.total = 5").changed == ()
+
+
+@pytest.mark.usefixtures("_library")
+def test_what_cannot_be_saved_of_what_a_cell_set_is_named_and_the_rest_comes_back() -> None:
+    with Notebook() as nb:
+        made = nb.run("import fillable\nx = fillable.Store(); x.note = (one for one in ()); x.rows.append(2)")
+        assert [(lost.name, lost.type) for lost in made.unsaved] == [("x", "generator")]
+        nb.run("x.rows.append(3)")
+        nb.checkout(made)
+        assert nb.look("x.rows") == [1, 2]
+
+
+@pytest.mark.usefixtures("_library")
+def test_an_object_comes_back_that_its_library_makes_past_a_constructor_that_wants_arguments() -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        first = nb.run("import fillable\nx = fillable.Template(['a']); held = [x, x.source]")
+        assert first.unsaved == ()
+        assert names_changed(nb.run("x.source.append('b')")) == {"x", "held"}
+        nb.checkout(first)
+        assert nb.look("(x.source, held[0] is x, held[1] is x.source)") == (["a"], True, True)
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(first)
+        assert nb.look("(x.source, held[0] is x, held[1] is x.source)") == (["a"], True, True)

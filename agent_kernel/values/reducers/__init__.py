@@ -132,7 +132,7 @@ def _find(kind: type[Any]) -> Handler:
     if module.startswith(objects.IMMUTABLE_PACKAGES):
         return immutable
     found = instances.handler_for(kind) or objects.handler_for(kind)
-    return instances.of_notebook(kind, found) if is_notebook_type(kind) else found
+    return instances.of_notebook(kind, found) if is_notebook_type(kind) else instances.past_foreign_new(kind, found)
 
 
 def dispatch_table() -> Mapping[type, Callable[[Any], Any]]:

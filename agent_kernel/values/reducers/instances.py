@@ -21,7 +21,7 @@ import random
 import sys
 import threading
 import types
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values import references
@@ -234,6 +234,27 @@ def reduce_tuple(pickler: Pickler, value: Any) -> Any:
     if isinstance(parts, str) or parts[0] is not _NEW:
         return parts
     return restore.bare_instance, (type(value), tuple, *_ITEMS_OF_TUPLE(value)), *parts[2:]
+
+
+def past_foreign_new(kind: type[Any], handler: Handler) -> Handler:
+    """Make objects bare whose library's `__new__` wants arguments that nobody saved: their library makes them past it, too."""
+    making = [base for base in bases_of(kind) if "__new__" in class_dict(base)]
+    maker = next((base for base in making if type(class_dict(base)["__new__"]) is types.BuiltinFunctionType), None)
+    asked = any(hasattr(kind, name) for name in ("__getnewargs__", "__getnewargs_ex__"))
+    if (
+        asked
+        or maker is making[0]
+        or not any(maker is base for base in _FILLED)
+        or not _why_not_called(kind.__new__, 1)
+    ):
+        return handler
+
+    def reduce_past(pickler: Pickler, value: Any) -> Any:
+        parts = handler(pickler, value)
+        parts = reduce(value) if parts is NotImplemented else parts
+        return (restore.bare_instance, (type(value), maker), *parts[2:]) if parts[0] is _NEW else parts
+
+    return reduce_past
 
 
 def _exact(kind: type[Any], handler: Handler) -> Handler:
@@ -513,6 +534,8 @@ _MISSING = object()
 
 def with_additions(kind: type[Any], handler: Handler) -> Handler:
     """The handler of a class, and around it what saves the attributes and slots that the handler leaves out."""
+    if _may_be_left_out(kind, handler):
+        return _with_attributes(handler)
     if not _may_leave_out(kind):
         return handler
 
@@ -529,10 +552,7 @@ def with_additions(kind: type[Any], handler: Handler) -> Handler:
         if isinstance(whole, str) or whole[0] is restore.live:  # found by name, or not saved
             return parts
         dicts = list(_dicts_in(whole[1:3], _DEPTH))
-        attributes, slots = (
-            {name: found for name, found in part.items() if all(one.get(name, _MISSING) is not found for one in dicts)}
-            for part in own
-        )
+        attributes, slots = (_find_missing(part, dicts) if part else part for part in own)
         if not attributes and not slots:
             return parts
         if not _names(type(value), whole[:2], _DEPTH):
@@ -542,6 +562,32 @@ def with_additions(kind: type[Any], handler: Handler) -> Handler:
         return add_attributes(pickler, value, whole, attributes, slots)
 
     return reduce_whole
+
+
+def _with_attributes(handler: Handler) -> Handler:
+    """The same for a library's class that says itself how its objects are saved: the attributes that a person set on one."""
+
+    def reduce_with_attributes(pickler: Pickler, value: Any) -> Any:
+        parts = handler(pickler, value)
+        if pickler.is_probe or isinstance(parts, str) or parts[0] is restore.live:
+            return parts
+        attributes = _find_missing(object.__getattribute__(value, "__dict__"), list(_dicts_in(parts[1:3], _DEPTH)))
+        if attributes:  # rarely: to read what a library's code sets takes long the first time
+            key = id(type(value)), "named by libraries"
+            if key not in pickler.known_of_types:
+                pickler.known_of_types[key] = _names_set(type(value), _names_and_texts_of)
+            known: Collection[str] = pickler.known_of_types[key]
+            attributes = {name: found for name, found in attributes.items() if name not in known}
+        return add_attributes(pickler, value, parts, attributes, {}) if attributes else parts
+
+    return reduce_with_attributes
+
+
+def _find_missing(attributes: dict[str, object], dicts: list[dict[Any, Any]]) -> dict[str, object]:
+    """The attributes that are not in the dicts of what an object was reduced to."""
+    return {
+        name: found for name, found in attributes.items() if all(one.get(name, _MISSING) is not found for one in dicts)
+    }
 
 
 def add_attributes(
@@ -576,6 +622,20 @@ def _may_leave_out(kind: type[Any]) -> bool:
 _TAKES_ANY_IDS = frozenset(map(id, (collections.Counter, random.Random)))
 
 
+def _may_be_left_out(kind: type, handler: Handler) -> bool:
+    """Whether a library's class takes any attribute, and says how its objects are saved; a handler made for it knows all."""
+    from agent_kernel.values.reducers import custom
+    from agent_kernel.values.reducers.objects import reduce_native, reduce_without_caches
+
+    if (
+        handler not in (custom, reduce_native, reduce_without_caches)
+        or is_notebook_type(kind)
+        or not kind.__dictoffset__
+    ):
+        return False
+    return not issubclass(kind, (type, enum.Enum, BaseException)) and id(kind) not in _TAKES_ANY_IDS
+
+
 def _find_left_out(value: Any, set_by_library: Collection[str]) -> tuple[dict[str, object], dict[str, object]]:
     """The attributes that no code of the library sets, and the slots of the notebook's classes."""
     kind = type(value)
@@ -602,7 +662,7 @@ def _content_of(slot: types.MemberDescriptorType, value: Any) -> object:
         return _MISSING
 
 
-def _names_set(kind: type) -> set[str]:
+def _names_set(kind: type, names_of: Callable[[types.CodeType], frozenset[str]] | None = None) -> set[str]:
     """The attributes that code of a library's classes sets, also such as it names in a text."""
     names: set[str] = set()
     for base in bases_of(kind):
@@ -611,7 +671,7 @@ def _names_set(kind: type) -> set[str]:
         for attribute in list(class_dict(base).values()):
             function = getattr(attribute, "__func__", attribute)
             if type(function) is types.FunctionType:
-                names |= _names_set_by(function.__code__)
+                names |= (names_of or _names_set_by)(function.__code__)
     return names
 
 
@@ -622,6 +682,13 @@ def _names_set_by(code: types.CodeType) -> frozenset[str]:
         names.update(step.argval for step in dis.get_instructions(one) if step.opname == "STORE_ATTR")
         names.update(text for text in one.co_consts if type(text) is str and text.startswith("_"))
     return frozenset(names)
+
+
+@functools.lru_cache(_MOST_READ)
+def _names_and_texts_of(code: types.CodeType) -> frozenset[str]:
+    """What the code sets, and any text in it: it may set that by `setattr`, or in the attribute dict."""
+    texts = (text for one in find_nested_codes(code) for text in one.co_consts if type(text) is str)
+    return _names_set_by(code).union(filter(str.isidentifier, texts))
 
 
 def _names(kind: type, parts: Any, depth: int) -> bool:
