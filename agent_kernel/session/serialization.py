@@ -1132,16 +1132,19 @@ class Dumps:
 
         A comparison leaves the answers out, because to ask is no change: so a commit stores them as of the last change.
         It leaves the pins out too: an object does not change because something that cannot be saved holds it.
+        And it takes objects as their libraries copy them: where a part of one is in the dump by itself, they are stored as what they hold.
 
         Args:
             pins: what something that cannot be saved holds. It is stored so that a checkout can set it back in place.
         """
         seen = compared.dumped.dump
-        if not seen.answers and not pins:
+        opens = bool(seen.copied) and not seen.copied.isdisjoint(ids_of((*seen.instances, *seen.opaque)))
+        if not seen.answers and not pins and not opens:
             return compared
         set_back = _set_back_among(members, pins, seen)
         options: dict[str, Any] = {"named": seen.named, "whole": True, "answers": bool(seen.answers), "pins": set_back}
-        if set_back or seen.answers:
+        if set_back or seen.answers or opens:
+            options["opens"] = opens
             try:
                 dumped = dump_group(members, self.living, self.namespace, **options)
             except (*FOREIGN, RecursionError):

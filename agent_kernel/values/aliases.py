@@ -144,6 +144,7 @@ class Dump(msgspec.Struct):
     definitions: dict[DefinitionId, bytes] = {}
     held_ids: set[int] = set()  # ids of what lies in objects that cannot be saved
     held_memory: set[tuple[int, int]] = set()  # and what arrays among these look at
+    copied: set[int] = set()  # ids of what objects hold that are saved as a copy of it
     # Tokens of objects that may keep functions where nobody sees them.
     holders: set[str] = set()
     save_failures: dict[str, SaveFailure] = {}

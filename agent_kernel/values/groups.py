@@ -159,6 +159,7 @@ def dump_group(
     last: tuple[bytes, Reach] | None = None,
     packs: bool = False,
     answers: bool = False,
+    opens: bool = False,
     pins: Mapping[int, Named] = _NONE_NAMED,
     digest: bytes | None = None,
 ) -> Dumped:
@@ -178,6 +179,7 @@ def dump_group(
         last: of these members alone, which objects were met the last time, and what was reached then.
         packs: this is such a dump, of a figure: it is quicker, and what others share with it is written behind it.
         answers: with what objects keep of their answers, which is stored, and not compared: see `Dump.answers`.
+        opens: with what objects hold that are compared as a copy of it: see `Dump.copied`.
         pins: by id, objects that are stored so that the live ones are set back.
         digest: what a look at the members said in this commit; None: there was none.
 
@@ -187,7 +189,7 @@ def dump_group(
     references.look()
     options: dict[str, Any] = {"cuts": cuts, "known": known, "anchors": anchors, "whole": whole, "defer": defer}
     options |= {"components": components, "lead": lead, "dumped": dumped, "last": last, "packs": packs}
-    options |= {"answers": answers, "pins": pins, "digest": digest}
+    options |= {"answers": answers, "opens": opens, "pins": pins, "digest": digest}
     atoms.forget_guesses()
     try:
         return _dump_members(members, names, namespace, named, options)
@@ -248,6 +250,7 @@ def _dump_naming(
     last: tuple[bytes, Reach] | None,
     packs: bool,
     answers: bool,
+    opens: bool,
     pins: Mapping[int, Named],
     digest: bytes | None = None,
     quick: group_digests.Known | None = None,
@@ -288,7 +291,9 @@ def _dump_naming(
     bodies = _bodies(own_classes, kinds_in) if own_classes else []
 
     def open_naming(named: Mapping[int, Named]) -> Pickler:
-        opened = _open_shared(_phases(members, bodies), names, namespace, named, components, packs, answers, flat)
+        opened = _open_shared(
+            _phases(members, bodies), names, namespace, named, components, packs, answers, opens, flat
+        )
         made = opened.dump_record
         _note_death_callbacks(members, made, namespace)
         # The walk notes ids of what was made to take classes apart: alive, nothing else has them in this commit.
@@ -559,11 +564,12 @@ def _open_shared(
     components: Components | None,
     packs: bool = False,
     answers: bool = False,
+    opens: bool = False,
     flat: bool = False,
 ) -> Pickler:
     """Pickle once to see what shares memory, and again with that memory stored once where any does."""
     options: dict[str, Any] = {"named": named, "components": components, "packs": packs, "answers": answers}
-    options["flat"] = flat
+    options |= {"opens": opens, "flat": flat}
     pickler = open_dump(phases, names, namespace, **options)
     dump = pickler.dump_record
     dump.memory.sort(key=BY_PLACE)  # whoever looks for what meets there sorts it again

@@ -144,6 +144,7 @@ class Pickler(pickle.Pickler):
         self.spanning: set[int] = set()  # arrays that own their memory, and are in the stream in any case
         self.small_arrays = 0
         self.keeps_answers = False  # whether what is only compared without is in the stream: see `Dump.answers`
+        self.opens_copies = False  # whether objects are saved with what they hold that are else saved as a copy of it
         self.packs = False  # whether small arrays go into the state of the objects of matplotlib that hold them
         self.sink = sink
         self.shared_dicts: AbstractSet[int] = frozenset()  # ids of attribute dicts that something else holds too
@@ -940,6 +941,7 @@ def open_dump(
     components: Components | None = None,
     packs: bool = False,
     answers: bool = False,
+    opens: bool = False,
     flat: bool = False,
 ) -> Pickler:
     """Like `dump_objects`, and gives the pickler, which can go on."""
@@ -952,6 +954,7 @@ def open_dump(
             components=components,
             packs=packs,
             answers=answers,
+            opens=opens,
             flat=flat,
         )
     except RecursionError:
@@ -959,7 +962,11 @@ def open_dump(
     except FOREIGN:  # foreign reducers run here, and may raise anything
         careful, components = True, None
         pickler = _dump(
-            phases, names, namespace, clusters, shared_owners, named, careful=True, answers=answers, flat=flat
+            *(phases, names, namespace, clusters, shared_owners, named),
+            careful=True,
+            answers=answers,
+            opens=opens,
+            flat=flat,
         )
     shared = pickler.dicts_met()
     if shared:
@@ -969,6 +976,7 @@ def open_dump(
             components=components,
             packs=packs and not careful,
             answers=answers,
+            opens=opens,
             shared_dicts=shared,
             flat=flat,
         )
@@ -987,6 +995,7 @@ def _dump(
     components: Components | None = None,
     packs: bool = False,
     answers: bool = False,
+    opens: bool = False,
     shared_dicts: frozenset[int] = frozenset(),
     flat: bool = False,
 ) -> Pickler:
@@ -1007,6 +1016,7 @@ def _dump(
         pickler.shared_owners = shared_owners
         pickler.packs = packs
         pickler.keeps_answers = answers
+        pickler.opens_copies = opens
         pickler.shared_dicts = shared_dicts
         if marker is not None:
             pickler.mark_nans(marker)

@@ -118,7 +118,7 @@ def _is_of_family(handler: Handler) -> bool:
         return True
     if handler in (ordinary, without_dict, custom):
         return False
-    general = ("objects", "instances", "containers")
+    general = ("objects", "instances", "copying")
     return getattr(handler, "__module__", "").rpartition(".")[2] not in general
 
 

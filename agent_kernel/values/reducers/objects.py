@@ -35,6 +35,7 @@ from agent_kernel.values.reducers import (
     transparent,
     without_dict,
 )
+from agent_kernel.values.reducers.copying import makes_copies, reduce_copied
 from agent_kernel.values.reducers.instances import reduce_file_handler, reduce_log_handler
 from agent_kernel.values.references import Content, Named, containers_among, may_be_container
 from agent_kernel.values.restore import objects as restore
@@ -102,7 +103,7 @@ def _handler_for_state(kind: type[Any]) -> Handler:
     if not is_notebook_type(kind) and _cached_names(kind):
         return reduce_without_caches
     if _reduces_itself(kind):
-        return custom
+        return reduce_copied if makes_copies(kind) else custom
     if not is_notebook_type(kind) and instances.is_tuple_made_in_python(kind):
         return instances.reduce_tuple
     if _answers_for_any_name(kind):
