@@ -18,6 +18,8 @@ import enum
 import io
 import itertools
 import pickle
+import random
+import sys
 import types
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -683,6 +685,20 @@ _HOOKS_OF_MAKING = ("__init__", "__post_init__")
 _HOOKS_OF_CLASSES = ("__init_subclass__", "__init__", "__new__", "__call__")
 _COUNTED_IDS = frozenset(map(id, (int, float, itertools.count)))
 _SAY_HOW = ("__reduce__", "__reduce_ex__", "__getstate__", "__getnewargs__", "__getnewargs_ex__")
+
+
+class RandomNumbers:
+    """Which random numbers come next, of Python and of numpy: code that runs meanwhile draws none of those."""
+
+    def __init__(self) -> None:
+        self._python = random.getstate()
+        self._module: Any = sys.modules.get("numpy.random")
+        self._numpy = None if self._module is None else self._module.get_state(legacy=False)
+
+    def put_back(self) -> None:
+        random.setstate(self._python)
+        if self._module is not None:
+            self._module.set_state(self._numpy)
 
 
 class Guard:

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from agent_kernel.values.aliases import Cluster
     from agent_kernel.values.atoms import Part
-    from agent_kernel.values.loader import Guard
+    from agent_kernel.values.loader import Guard, RandomNumbers
     from agent_kernel.values.reducers.figures import Undrawn
     from agent_kernel.values.references import Named
     from agent_kernel.values.trials import Trial
@@ -155,6 +155,7 @@ class Pickler(pickle.Pickler):
         ] = {}  # by id, parts of transforms that were asked for what they are worked out from
         self.untried_types: set[int] = set()  # ids of types of which an object was too large to be tried
         self._guard: Guard | None = None
+        self._numbers: RandomNumbers | None = None
         self._has_reduced = False
         self.module_budget = reducers.MOST_IN_MODULES
         self.derived: set[int] = set()  # ids of mappings that are filled again, and are saved empty
@@ -175,13 +176,16 @@ class Pickler(pickle.Pickler):
         finally:
             if self._guard is not None:
                 self._guard.put_back()
+            if self._numbers is not None:
+                self._numbers.put_back()
 
     def guard(self, kind: type) -> None:
         """Put back afterwards what the class's own code changes when it is asked how an object is saved."""
-        from agent_kernel.values.loader import Guard
+        from agent_kernel.values.loader import Guard, RandomNumbers
 
         if self._guard is None:
             self._guard = Guard(self.namespace)
+            self._numbers = RandomNumbers()
         self._guard.keep_class(kind)
         self._guard.keep_globals(kind)
 

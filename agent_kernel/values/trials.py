@@ -19,7 +19,6 @@ import contextlib
 import dis
 import inspect
 import pickletools
-import random
 import sys
 import types
 import weakref
@@ -338,15 +337,13 @@ def _load(pickler: Pickler, value: object, probe: Dump, runs: Run) -> str | None
 @contextlib.contextmanager
 def _same_random_numbers() -> Generator[None]:
     """Let code that runs next draw the numbers that it would have drawn."""
-    python = random.getstate()
-    numpy: Any = sys.modules.get("numpy.random")
-    before = numpy.get_state(legacy=False) if numpy is not None else None
+    from agent_kernel.values.loader import RandomNumbers
+
+    numbers = RandomNumbers()
     try:
         yield
     finally:
-        random.setstate(python)
-        if numpy is not None:
-            numpy.set_state(before)
+        numbers.put_back()
 
 
 # -- tell whether what is loaded runs only code of the notebook's that computes: then it can be loaded on trial

@@ -331,3 +331,19 @@ def test_objects_that_lead_to_one_another_are_saved_however_many_they_are(made: 
         again.checkout("main")
         again.execute(walk)
         assert again.look("(found, last.n)") == ((n, True), -1)
+
+
+def test_random_numbers_that_a_value_draws_as_it_is_saved_are_not_missing_in_the_next_cell() -> None:
+    pytest.importorskip("numpy")
+    seeded = "random.seed(7); np.random.seed(7)"
+    drawn = "(random.random(), np.random.random())"
+    with Notebook() as nb:
+        nb.run(
+            "import random, numpy as np\nclass Noisy:\n    def __getstate__(self):\n"
+            "        random.seed(1); np.random.seed(1); np.random.random()\n        return {'v': random.random()}\n"
+            "x = Noisy(); x.v = 0"
+        )
+        nb.execute(seeded)
+        expected = nb.look(drawn)
+        nb.run(f"{seeded}; x.v = 1")
+        assert nb.look(drawn) == expected
