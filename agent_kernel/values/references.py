@@ -54,6 +54,7 @@ from agent_kernel.values.introspection import (
     module_dict,
     module_name,
     of_types,
+    qualified_name,
 )
 
 
@@ -315,6 +316,42 @@ def source_digest(module: str) -> str:
                 _note_inner(note([module]))
         found = _sources.get(module)
     return found[1] if found is not None else ""
+
+
+# -- code of the person's own modules, and what a cell puts in its place
+
+_own_code: dict[
+    str, dict[str, object]
+] = {}  # by module and qualified name: it may be put back, when nothing else has it
+
+
+def is_code_of_notebook(value: Any) -> bool:
+    """Whether it is a function or class that a cell made, or what makes a method or property of one."""
+    kind = type(value)
+    if issubclass(kind, type):
+        return module_name(value) == "__main__"
+    function = value.fget if kind is property else value.__func__ if kind in (staticmethod, classmethod) else value
+    return type(function) is types.FunctionType and function.__globals__.get("__name__") == "__main__"
+
+
+def note_own_code(module: types.ModuleType, classes: Iterable[type]) -> None:
+    """Remember what a module itself has under these names, and its classes have, before a cell puts something else there."""
+    known = _own_code.setdefault(module.__name__, {})
+    for name, value in module_dict(module).copy().items():
+        if isinstance(value, (types.FunctionType, type)) and not is_code_of_notebook(value):
+            known[name] = value
+    for kind in classes:
+        for name, value in class_dict(kind).items():
+            if type(value) in _METHODS and not is_code_of_notebook(value):
+                known[f"{qualified_name(kind)}.{name}"] = value
+
+
+_METHODS = (types.FunctionType, staticmethod, classmethod, property)
+
+
+def find_own_code(module: str, name: str) -> object | None:
+    """What the module itself had under this qualified name; None where that is not known."""
+    return _own_code.get(module, {}).get(name)
 
 
 def _digest_source(module: str) -> str:

@@ -18,7 +18,7 @@ import msgspec
 from agent_kernel.values import classes, restore
 from agent_kernel.values.groups import Layout
 from agent_kernel.values.introspection import referents
-from agent_kernel.values.references import NUMPYS_NAN, load_nan
+from agent_kernel.values.references import NUMPYS_NAN, find_own_code, is_code_of_notebook, load_nan
 
 
 class StoredGroup(msgspec.Struct, frozen=True):
@@ -276,7 +276,9 @@ class Finding:
             return paths.FOREIGN
         found: Any = super()
         try:
-            return found.find_class(module, name)
+            value = found.find_class(module, name)
+            own = find_own_code(module, name)
+            return value if own is None or not is_code_of_notebook(value) else own
         except ModuleNotFoundError:
             if module not in _MOVED:
                 raise

@@ -424,6 +424,14 @@ _KINDS = {  # what a module makes, what changes it, and how it looks
         "h.f()",
         "h.f.__defaults__, h.f.__kwdefaults__",
     ),
+    "a function in the place of its own": ("def f(): return 1\ng = f", "h.f = lambda: 2", "h.f(), h.g(), h.f is h.g"),
+    "a function that was not there": ("x = 1", "h.f = lambda: 2", "hasattr(h, 'f') and h.f()"),
+    "a class in the place of its own": ("class K:\n    n = 1", "class Mine(h.K):\n    n = 2\nh.K = Mine", "h.K.n"),
+    "methods in the place of its own": (
+        "class K:\n    def m(self): return 1\n    @staticmethod\n    def s(): return 1\n    def __len__(self): return 1",
+        "h.K.m = lambda self: 2; h.K.__len__ = lambda self: 2; h.K.s = staticmethod(lambda: 2); h.K.p = property(lambda self: 3)",
+        "h.K().m(), h.K.s(), len(h.K()), hasattr(h.K, 'p') and h.K().p",
+    ),
     "subclasses": (
         "class Base:\n    subs = []\n    def __init_subclass__(cls): Base.subs.append(cls)",
         "class Mine(h.Base): ...",

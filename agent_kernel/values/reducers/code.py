@@ -69,7 +69,8 @@ if TYPE_CHECKING:
 # -- what a module of the person's own holds besides functions and classes: its content is saved with a variable for it
 #
 # Only plain state is: numbers and texts, containers, arrays and tables of these, and instances of classes of such modules;
-# also what its classes and functions hold as attributes, and defaults that can change. Anything else may be a resource,
+# also what its classes and functions hold as attributes, and defaults that can change; and code of the notebook's that a cell
+# put there, maybe in the place of the module's own. Anything else may be a resource,
 # which the module makes when it is imported, and much of it would be saved with every change.
 
 # A module holds anything.
@@ -103,6 +104,7 @@ def content_of(pickler: Pickler, module: types.ModuleType) -> Content | None:
     name = module.__name__
     if not _is_own(name):
         return None
+    references.note_own_code(module, classes_of(module))
     budget = [pickler.module_budget]
     state, _ = plain_state(module, budget)
     kinds: OfClasses = {name_of(kind): of_class(kind, budget) for kind in classes_of(module)}
@@ -143,10 +145,14 @@ def caches_of(module: types.ModuleType) -> list[tuple[str, Any]]:
 def of_class(kind: type, budget: list[int]) -> tuple[tuple[str, ...], dict[str, object]]:
     """The names of what a class holds besides methods, and what is plain of it."""
     attributes = {
-        name: value for name, value in class_dict(kind).items() if name[:2] != "__" and not _is_described(value)
+        name: value
+        for name, value in class_dict(kind).items()
+        if (name[:2] != "__" and not _is_described(value)) or references.is_code_of_notebook(value)
     }
     return tuple(sorted(attributes)), {
-        name: value for name, value in sorted(attributes.items()) if _is_plain_state(value, budget)
+        name: value
+        for name, value in sorted(attributes.items())
+        if references.is_code_of_notebook(value) or _is_plain_state(value, budget)
     }
 
 
@@ -195,7 +201,8 @@ def plain_state(module: types.ModuleType, budget: list[int]) -> tuple[dict[str, 
     found: dict[str, object] = {}
     for name, value in sorted(vars(module).copy().items()):
         if name.startswith("__") or isinstance(value, _BY_NAME):
-            if isinstance(value, types.ModuleType) and budget[0] > 0 and _is_own(value.__name__):
+            is_module = isinstance(value, types.ModuleType) and budget[0] > 0 and _is_own(value.__name__)
+            if is_module or references.is_code_of_notebook(value):
                 found[name] = value
         elif _is_plain_state(value, budget):
             found[name] = value

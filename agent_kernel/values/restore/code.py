@@ -166,10 +166,15 @@ class ModuleContent(Later):
 
     def give(self, made: types.ModuleType) -> None:
         from agent_kernel.values.reducers import MOST_IN_MODULES
-        from agent_kernel.values.reducers.code import plain_state
+        from agent_kernel.values.reducers.code import classes_of, plain_state
+        from agent_kernel.values.references import find_own_code, is_code_of_notebook, note_own_code
 
-        for name in plain_state(made, [MOST_IN_MODULES])[0].keys() - set(self.names):
-            delattr(made, name)
+        note_own_code(made, classes_of(made))
+        for name, value in plain_state(made, [MOST_IN_MODULES])[0].items():
+            if name not in self.names:
+                delattr(made, name)
+            elif name not in self.state and is_code_of_notebook(value):
+                setattr(made, name, find_own_code(made.__name__, name) or value)
         vars(made).update(self.state)
         if self.classes is not None and self.is_whole:
             self._give_to_classes(made, self.classes)
@@ -181,11 +186,16 @@ class ModuleContent(Later):
     ) -> None:
         from agent_kernel.values.reducers import MOST_IN_MODULES
         from agent_kernel.values.reducers.code import classes_of, name_of, of_class
+        from agent_kernel.values.references import find_own_code
 
         for kind in classes_of(made):
             names, held = classes.get(name_of(kind), ((), {}))
             for name in of_class(kind, [MOST_IN_MODULES])[1].keys() - set(names):
-                type.__delattr__(kind, name)
+                own = find_own_code(made.__name__, f"{name_of(kind)}.{name}")
+                if own is None:
+                    type.__delattr__(kind, name)
+                else:
+                    type.__setattr__(kind, name, own)
             for name, value in held.items():
                 type.__setattr__(kind, name, value)
 
