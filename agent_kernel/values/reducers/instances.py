@@ -578,8 +578,14 @@ def _with_attributes(handler: Handler) -> Handler:
             return parts
         attributes = _find_missing(attributes, list(_dicts_in(parts[1:3], _DEPTH)))
         if attributes and known is None:  # rarely: to read what a library's code sets takes long the first time
-            known = pickler.known_of_types[key] = _names_set(type(value), _names_and_texts_of)
-        attributes = {name: found for name, found in attributes.items() if name not in (known or ())}
+            from agent_kernel.values.reducers.objects import cached_names
+
+            names = _names_set(type(value), _names_and_texts_of)
+            known = pickler.known_of_types[key] = names.union(cached_names(type(value)))
+        # What code in C sets nobody can read, and names it so.
+        attributes = {
+            name: found for name, found in attributes.items() if name not in (known or ()) and name[:1] != "_"
+        }
         return add_attributes(pickler, value, parts, attributes, {}) if attributes else parts
 
     return reduce_with_attributes

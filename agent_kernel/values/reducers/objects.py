@@ -100,7 +100,7 @@ def _handler_for_state(kind: type[Any]) -> Handler:
         return immutable
     if bases & _ALIASES and kind.__name__ != "_AnnotatedAlias":
         return transparent
-    if not is_notebook_type(kind) and _cached_names(kind):
+    if not is_notebook_type(kind) and cached_names(kind):
         return reduce_without_caches
     if _reduces_itself(kind):
         return reduce_copied if makes_copies(kind) else custom
@@ -188,7 +188,7 @@ def _find_caches(kind: type) -> frozenset[str]:
     )
 
 
-_cached_names: Callable[[type], frozenset[str]] = functools.cache(_find_caches)
+cached_names: Callable[[type], frozenset[str]] = functools.cache(_find_caches)
 
 
 def reduce_without_caches(pickler: Pickler, value: object) -> Any:
@@ -203,7 +203,7 @@ def reduce_without_caches(pickler: Pickler, value: object) -> Any:
     if pickler.careful:
         parts = pickler.protect(value)
     if len(parts) > 2 and type(parts[2]) is dict:
-        caches = _cached_names(type(value))
+        caches = cached_names(type(value))
         state = {name: found for name, found in parts[2].items() if name not in caches}
         answers: Any = parts[2].get("_cache") if "_cache" in caches else None
         kinds = map(type, cast("dict[str, object]", answers).values()) if type(answers) is dict else ()
