@@ -600,7 +600,8 @@ def _set_back_among(
     if not pins or any(map(is_class_entry, members)):
         return {}
     # A method is looked up in its object, whatever that holds by then.
-    owners = {id(one.__self__) for one in dump.instances if type(one) is BuiltinFunctionType}
+    methods = (one for one in dump.instances if issubclass(type(one), BuiltinFunctionType))
+    owners = {id(cast("BuiltinFunctionType", one).__self__) for one in methods}
     roots = cast("list[tuple[object, ...]]", dump.roots)
     level: list[Any] = [
         root for root in roots if type(root) is not tuple or len(root) != 1 or id(root[0]) not in owners

@@ -364,7 +364,8 @@ _MUTABLE_IDS = frozenset(map(id, _MUTABLE))
 _FOLLOWED_IDS = frozenset(map(id, _FOLLOWED))
 _UNCHANGING_IDS = frozenset(map(id, (tuple, frozenset)))
 _FUNCTION_IDS = frozenset({id(types.FunctionType)})
-_CODE_IDS = frozenset(map(id, (types.FunctionType, types.BuiltinFunctionType)))
+# Also of a method that is told the class that defines it.
+_CODE_IDS = frozenset(map(id, (types.FunctionType, types.BuiltinFunctionType, type(array.array("b").extend))))
 LARGE = 20_000
 
 

@@ -172,6 +172,26 @@ def test_what_holds_a_lost_part_is_loaded_around_its_placeholder() -> None:
                 other.look("hash(gone)")
 
 
+def test_a_method_of_what_is_lost_raises_as_that_does() -> None:
+    """It is a method of what stands for the object: nothing of it stays in the store that could be loaded one day."""
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        made = nb.run(
+            "import re\ngen = (one for one in 'ab'); draw = gen.__next__; send = gen.send; x = [1]; held = [x.append, gen.close]\n"
+            "found = re.compile('a').finditer('aa')"
+        )
+        assert nb.look("send(None)") == "a"
+        nb.checkout(made)
+        assert nb.look("(send.__self__ is gen, held[0].__self__ is x)") == (True, True)
+    with Notebook(Repository.open(store)) as nb:
+        assert not any(lost.stored for lost in nb.checkout(made).unsaved)
+        assert nb.look("held[0].__self__ is x") is True
+        for use in ("send(None)", "draw()", "held[1]()", "next(found)"):
+            with pytest.raises(LostValueError, match=r"cannot be saved|cannot pickle"):
+                nb.look(use)
+        assert nb.run("send, draw, held, found").changed == ()
+
+
 def test_what_changes_in_memory_that_cannot_be_saved_is_reported(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"1234")
     with Notebook() as nb:

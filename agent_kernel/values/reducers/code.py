@@ -51,6 +51,7 @@ from agent_kernel.values.restore.objects import (
     attributes_state,
     class_attributes,
     dict_view,
+    method_of,
     weak_method,
     weak_method_calling,
     weak_proxy,
@@ -734,12 +735,14 @@ def reduce_builtin(pickler: Pickler, function: Any) -> Any:
     if owner is not None and not issubclass(type(owner), (types.ModuleType, type)):
         pickler.dump_record.instances.append(function)  # x.append keeps x alive, and changes it
         pickler.dump_record.roots.append((owner,))
+        if pickler.careful:
+            return method_of, (owner, function.__name__)
     return NotImplemented
 
 
 def reduce_method_wrapper(pickler: Pickler, method: Any) -> Any:
     pickler.dump_record.roots.append((method.__self__,))
-    return NotImplemented
+    return (method_of, (method.__self__, method.__name__)) if pickler.careful else NotImplemented
 
 
 def reduce_slice(pickler: Pickler, found: slice) -> Any:
@@ -954,6 +957,7 @@ _EXACT: dict[type, Handler] = {
     types.CellType: reduce_cell,
     types.MethodType: reduce_method,
     types.BuiltinFunctionType: reduce_builtin,
+    type(array.array("b").extend): reduce_builtin,  # that is told the class that defines it
     type(functools.cache(len)): reduce_lru_cache,  # it has no public name
     typing.TypeVar: reduce_type_var,
     typing.ParamSpec: reduce_other_variable,

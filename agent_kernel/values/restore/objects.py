@@ -390,6 +390,13 @@ def single_dispatch_method() -> object:
     return made
 
 
+def method_of(owner: Any, name: str) -> object:
+    """A method written in C; of an object that is not there what stands for that, and raises the reason when it is used."""
+    from agent_kernel.values.surface import Placeholder
+
+    return owner if type(owner) is Placeholder else getattr(owner, name)
+
+
 def dict_view(kind: str, mapping: Any) -> object:
     """The keys, values or items of this very dict, past any override."""
     base: Any = collections.OrderedDict if isinstance(mapping, collections.OrderedDict) else dict
