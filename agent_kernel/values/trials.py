@@ -17,7 +17,6 @@ from __future__ import annotations
 import builtins
 import contextlib
 import dis
-import inspect
 import pickletools
 import sys
 import types
@@ -92,8 +91,6 @@ def with_trial(kind: type[Any], handler: Handler) -> Handler:
     package = module.partition(".")[0]
     if package in _KNOWN_LIBRARIES or package in _KNOWN or _is_handled_by_name(kind, handler):
         return handler
-    if package != "__main__" and (why := _why_never_made(kind, handler)):
-        return lambda pickler, value: pickler.refuse(value, why)
     if any("__del__" in vars(base) for base in bases_of(kind)):
         return TrialHandler(handler, is_forbidden=True)
     if package == "__main__":
@@ -119,30 +116,6 @@ def _is_of_family(handler: Handler) -> bool:
         return False
     general = ("objects", "instances", "copying")
     return getattr(handler, "__module__", "").rpartition(".")[2] not in general
-
-
-def _why_never_made(kind: type[Any], handler: Handler) -> str:
-    """Why no object of a type can be loaded, whatever it holds; nothing where one may be.
-
-    pickle makes it by `__new__` with the class alone, unless the class says more. No trial is needed to know that this
-    fails, and one may not be allowed: an object that holds a function is not tried where that may do more than compute.
-    """
-    from agent_kernel.values.reducers import dispatch_table
-
-    makes: Any = kind.__new__
-    if (
-        type(makes) is not types.FunctionType
-        or any(kind is other for other in dispatch_table())
-        or _is_of_family(handler)
-    ):
-        return ""
-    if any(hook in class_dict(base) for base in bases_of(kind)[:-1] for hook in _SAYING):
-        return ""
-    try:
-        inspect.signature(makes, follow_wrapped=False).bind(kind)
-    except TypeError as error:
-        return f"it cannot be loaded again: TypeError: {makes.__qualname__}() is {error}"
-    return ""
 
 
 def _runs_own_code(kind: type) -> bool:

@@ -48,17 +48,6 @@ class WantsArguments(tuple):
         return super().__new__(cls, (first, second))
     def __reduce__(self):
         return type(self), (tuple(self),)
-class NeverMade:
-    def __new__(cls, source):
-        made = object.__new__(cls)
-        made.source = source
-        return made
-class Given(NeverMade):
-    def __new__(cls, source="given"):
-        return super().__new__(cls, source)
-class SaysWith(NeverMade):
-    def __getnewargs__(self):
-        return (self.source,)
 class RaisingMeta(type):
     def __call__(cls, *args):
         if args:
@@ -135,22 +124,6 @@ class TestWhatCannotBeLoaded:
         with Notebook(Repository.open(store)) as nb:
             nb.session.checkout()
             assert nb.look("(box['x'] is x, x, n)") == (True, [1], 1)
-
-    def test_is_not_saved_also_where_it_may_not_be_tried_as_it_holds_a_function(self) -> None:
-        with Notebook() as nb:
-            nb.run("import oddlib\nclass Mine: pass\ndef f(): print(open)")
-            made = "never, given, says = oddlib.NeverMade({0}), oddlib.Given({0}), oddlib.SaysWith({0})"
-            for held in ("1", "f", "[f, print, Mine()]"):
-                told = nb.run(made.format(held))
-                assert [(lost.name, lost.reason) for lost in told.unsaved] == [
-                    (
-                        "never",
-                        "it cannot be loaded again: TypeError: NeverMade.__new__() is missing a required argument: 'source'",
-                    )
-                ]
-            nb.run("f = given = says = None")
-            nb.checkout(told)
-            assert nb.look("[one.source[0] is f for one in (never, given, says)]") == [True] * 3
 
     def test_is_replaced_with_the_outermost_object_of_a_library_that_holds_it(self) -> None:
         with Notebook() as nb:
