@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copyreg
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -88,49 +87,3 @@ def test_after_a_restart_it_reads_what_the_notebook_holds_then(tmp_path: Path) -
             assert nb.look("total.py_func.__globals__ is globals()")
     """
     subprocess.run([sys.executable, "-c", cleandoc(code)], check=True)
-
-
-@pytest.mark.skipif(find_spec("numba") is not None, reason="numba itself is installed")
-def test_what_numba_gives_pickle_is_saved_with_the_functions_of_the_notebook_in_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As above without numba: a package that gives pickle what numba does, and would pickle it by itself."""
-    package = tmp_path / "site-packages" / "numba"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text(
-        cleandoc("""
-        import copyreg
-        class _CustomPickled:
-            __slots__ = ("ctor", "states")
-            def __init__(self, ctor, states):
-                self.ctor, self.states = ctor, states
-        def pickle_by_itself(given):
-            raise ValueError("a copy of all that the function reads")
-        copyreg.pickle(_CustomPickled, pickle_by_itself)
-        def rebuild(given):
-            return given.ctor(**given.states)
-        class Dispatcher:
-            def __init__(self, py_func):
-                self.py_func = py_func
-            def __reduce__(self):
-                return rebuild, (_CustomPickled(type(self), {"py_func": self.py_func}),)
-    """)
-    )
-    monkeypatch.syspath_prepend(str(package.parent))
-    registered = dict(copyreg.dispatch_table)
-    try:
-        with Notebook() as nb:
-            nb.run("from numba import Dispatcher\nstep = 2")
-            made = nb.run("@Dispatcher\ndef twice(x): return step * x\nother = twice")
-            assert made.unsaved == ()
-            nb.run("del twice, other\nstep = 3")
-            nb.checkout(made)
-            assert nb.look("(twice.py_func(4), other is twice, twice.py_func.__globals__ is globals())") == (
-                8,
-                True,
-                True,
-            )
-    finally:
-        copyreg.dispatch_table.clear()
-        copyreg.dispatch_table.update(registered)
-        sys.modules.pop("numba", None)
