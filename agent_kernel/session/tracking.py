@@ -164,10 +164,17 @@ class Bindings:
             self._behind += names
             moved.update((name, found) for name, found in zip(names, behind[1::2].tolist(), strict=True) if found)
         self._seen = rows
+        self._judge_again(moved)
         self._looked.update((name, found) for name, found in moved.items() if self.is_versioned(name))
         return True
 
+    def _judge_again(self, names: Iterable[str]) -> None:
+        """A name that a shell put there (`%pylab` puts a thousand) is the person's own as soon as it is bound anew."""
+        for name in [name for name in names if self._versioned.get(name) is False and name[:1] != "_"]:
+            del self._versioned[name]
+
     def _compare_all(self, namespace: dict[str, object]) -> Rebound:
+        self._judge_again(tuple(self._versioned))
         current = self.names(namespace)
         ids = self._ids
         new = frozenset(name for name in current if name not in ids)

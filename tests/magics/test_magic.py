@@ -501,3 +501,18 @@ def test_a_command_that_is_interrupted_says_so_in_one_line(shell: Shell, monkeyp
     shown = (typed.out + typed.err).strip().splitlines()
     assert shown == ["%agent undo was interrupted; %agent status says where you are"]
     assert shell.ns["x"] == 2
+
+
+def test_a_name_that_the_shell_put_there_is_the_persons_own_as_soon_as_a_cell_binds_it(shell: Shell) -> None:
+    """`%pylab` does this with a thousand names."""
+    theirs = {"axes": max, "rand": min}
+    shell.ip.user_ns.update(theirs)
+    shell.ip.user_ns_hidden.update(theirs)
+    shell.run("x = axes(1, 2)")
+    shell.run("axes = [1, 2]")
+    assert [(change["how"], change["name"]) for change in shell.log()[0]["changed"]] == [("+", "axes")]
+    shell.run("axes = 5; rand(1, 2)")
+    shell.run("%agent checkout HEAD~1")
+    assert (shell.ip.user_ns["axes"], shell.ip.user_ns["rand"]) == ([1, 2], min)
+    shell.run("%agent checkout HEAD~1")
+    assert "axes" not in shell.ip.user_ns
