@@ -314,7 +314,7 @@ class _Look:
     def _items_of(self, container: Any) -> list[Any]:
         if id(type(container)) in _SEQUENCE_IDS and self._take_arrays(list(container)):
             return []
-        if atoms.is_long(container) and atoms.may_hold_atoms(container):
+        if atoms.is_long(container) and _seems_of_atoms(container):
             self._longs.append(container)
             return []
         return [*container, *container.values()] if type(container) is dict else list(container)
@@ -343,9 +343,10 @@ class _Look:
         factory = [value.default_factory] if kind is collections.defaultdict else []
         plain = dict(value)
         self._said.append(kind.__name__)
-        if atoms.is_long(plain) and atoms.may_hold_atoms(plain):
+        below = self._items_of(plain)
+        if not below and plain:
             self._long_dicts.add(id(value))
-        return [*factory, *self._items_of(plain)]
+        return [*factory, *below]
 
     def _below_function(self, function: types.FunctionType, holders: int = 0) -> list[Any]:
         from agent_kernel.values.reducers.code import defaults_of, digest_of_function
@@ -573,7 +574,12 @@ def _is_long_alone(values: list[Any]) -> bool:
         return False
     if id(type(values[0])) in _SEQUENCE_IDS and _is_array(values[0][0]):
         return False
-    return atoms.may_hold_atoms(values[0])
+    return _seems_of_atoms(values[0])
+
+
+def _seems_of_atoms(value: Any) -> bool:
+    """Whether that is so of some items of a long container. Nearly always it is so of a set, of which to ask takes longer."""
+    return type(value) is set or atoms.may_hold_atoms(value)
 
 
 def _is_array(value: object) -> bool:

@@ -40,10 +40,10 @@ class Vocabulary:
 def spell(k): return [str(k)]
 """
 _MAKE = {
-    "tuples with names": ("points", "points = [Point(k, str(k)) for k in range({n})]", 2.0),
-    "dataclasses": ("pairs", "pairs = [Pair(k, str(k)) for k in range({n})]", 5.0),
+    "tuples with names": ("points", "points = [Point(k, str(k)) for k in range({n})]", 1.0),
+    "dataclasses": ("pairs", "pairs = [Pair(k, str(k)) for k in range({n})]", 2.0),
     "objects with __reduce__": ("owns", "owns = [Own(k) for k in range({n})]", 12.0),
-    "nodes of a tree": ("nodes", "nodes = linked({n})", 15.0),
+    "nodes of a tree": ("nodes", "nodes = linked({n})", 3.0),
     "times": ("days", "days = [datetime(2020, 1, 1) + timedelta(hours=k) for k in range({n})]", 1.0),
     "decimals": ("parts", "parts = [Decimal(k) / 7 for k in range({n})]", 1.0),
     "numpy's numbers": ("values", "values = list(np.arange({n}) / 3)", 1.0),
