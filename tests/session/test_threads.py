@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 
+from agent_kernel.session import Report
 from tests.support.notebooks import Notebook
 
 
@@ -50,3 +52,25 @@ def test_a_checkout_leaves_nothing_to_the_garbage_collector() -> None:
             assert restored() is None
         finally:
             gc.enable()
+
+
+def test_what_a_thread_has_for_itself_is_never_stored_as_what_another_one_sees_of_it() -> None:
+    with Notebook() as nb:
+        made = nb.run("import threading\nmine = threading.local()\nmine.rows = [1]\nn = 0")
+        reports: list[Report] = []
+
+        def commit() -> None:
+            nb.namespace["n"] = 1
+            reports.append(nb.session.commit(full=True))
+
+        thread = threading.Thread(target=commit)
+        thread.start()
+        thread.join()
+        nb.run("mine.rows.append(2)")
+        nb.checkout(reports[0])
+        assert nb.look("n") == 1
+        nb.checkout(made)
+        assert nb.look("(mine.rows, n)") == ([1], 0)
+        nb.run("mine.rows.append(2)")
+        nb.checkout(made)
+        assert nb.look("mine.rows") == [1]

@@ -255,6 +255,21 @@ def reduce_context_variable(pickler: Pickler, variable: contextvars.ContextVar[A
     return restore.context_variable, made, current, None, None, restore.context_variable_state
 
 
+def reduce_thread_local(pickler: Pickler, value: Any) -> Any:
+    """What this thread has in it; what other threads have in it is theirs, and gone with them."""
+    attributes: dict[str, object] = value.__dict__
+    if not attributes and threading.current_thread() is not threading.main_thread():
+        # Another thread than the one that runs cells commits, and sees nothing of what those put there.
+        if not pickler.careful:
+            raise TypeError(f"cannot pickle {type(value).__name__!r} object")
+        return pickler.refuse(value, "what other threads have in it cannot be saved")
+    pickler.dump_record.instances.append(value)
+    pickler.dump_record.roots.append(tuple(attributes.values()))
+    parts = (threading.local, (), dict(attributes)) if attributes else (threading.local, ())
+    pickler.note_temporary(parts)
+    return parts
+
+
 def _values_of(variable: contextvars.ContextVar[Any]) -> list[object]:
     try:
         return [variable.get()]
@@ -424,6 +439,7 @@ _EXACT: dict[type, Handler] = {
     functools.singledispatchmethod: reduce_single_dispatch_method,
     re.Match: reduce_match,
     contextvars.ContextVar: reduce_context_variable,
+    threading.local: reduce_thread_local,
     memoryview: reduce_memoryview,
     type(dataclasses.MISSING): reduce_sentinel,
     type(dataclasses.KW_ONLY): reduce_sentinel,

@@ -184,4 +184,37 @@ REGISTRIES = (
         assert len(RECENT) == 2 and RECENT[0] == 1 and RECENT[1] is logged
         """,
     ),
+    Kind(
+        "what a thread has for itself",
+        """
+        import functools, threading
+
+
+        def again(function):
+            @functools.wraps(function)
+            def call(*args):
+                call.known.times = getattr(call.known, "times", 0) + 1
+                return function(*args)
+
+            call.known = threading.local()
+            return call
+
+
+        @again
+        def add(a, b):
+            return a + b
+
+
+        add(1, 2)
+        mine, none, shared = threading.local(), threading.local(), [1]
+        mine.rows, mine.me = shared, mine
+        held = {"mine": mine}
+        """,
+        """
+        assert add.known.times == 1 and add(2, 3) == 5 and add.known.times == 2
+        add.known.times = 1
+        assert mine.rows is shared and mine.me is mine is held["mine"] and vars(none) == {}
+        assert type(mine) is threading.local and sorted(vars(mine)) == ["me", "rows"]
+        """,
+    ),
 )
