@@ -31,12 +31,14 @@ from xxhash import xxh3_128
 
 from agent_kernel.values import CLASS_PREFIX, atoms, reducers, references
 from agent_kernel.values.introspection import (
+    ADDRESS_BYTES,
     addresses,
     bases_of,
     class_dict,
     distinct_ids,
     ids_of,
     ids_of_types,
+    is_dict_slot,
     loaded_class,
     module_name,
     of_types,
@@ -641,9 +643,13 @@ class _Layout(NamedTuple):
         bases = bases_of(kind)[:-1]
         own = list(map(class_dict, bases))
         _expect(all(map(_is_made_in_python, bases)) and all(map(_says_nothing, own)))
-        slots = [one for found in own for one in found.values() if type(one) is types.MemberDescriptorType]
+        named = [pair for found in own for pair in found.items() if type(pair[1]) is types.MemberDescriptorType]
+        slots = [one for _, one in named]
         has_dict = bool(kind.__dictoffset__)
-        _expect(has_dict or bool(slots))
+        _expect((has_dict or bool(slots)) and _has_room_for(kind, len(slots)))
+        _expect(all(_is_found(name, one, own) for name, one in named) and _has_own_dict(own))
+        saved = class_dict(kind).get("__slotnames__")  # of pickle, where it saved one
+        _expect(saved is None or sorted(saved) == sorted(name for name, _ in named))
         return cls(uid, has_dict, tuple(one.__get__ for one in slots), is_tuple=False)
 
 
@@ -653,6 +659,21 @@ def _is_made_in_python(base: type) -> bool:
         bool(base.__flags__ & _MADE_AT_RUN_TIME)
         and type(class_dict(base).get("__new__")) is not types.BuiltinMethodType
     )
+
+
+def _has_room_for(kind: type, slots: int) -> bool:
+    """Whether these are all the slots of its objects: of one whose descriptor is gone, pickle asks the class by name."""
+    offsets = (kind.__dictoffset__, kind.__weakrefoffset__)  # below 0: before the object
+    return kind.__basicsize__ == object.__basicsize__ + ADDRESS_BYTES * (slots + sum(at > 0 for at in offsets))
+
+
+def _is_found(name: str, slot: object, own: list[Mapping[str, Any]]) -> bool:
+    """Whether an object's attribute of this name is the slot, and no property of a class below hides it."""
+    return next(found[name] for found in own if name in found) is slot
+
+
+def _has_own_dict(own: list[Mapping[str, Any]]) -> bool:
+    return all(is_dict_slot(found["__dict__"]) for found in own if "__dict__" in found)
 
 
 _MADE_AT_RUN_TIME = 1 << 9  # Py_TPFLAGS_HEAPTYPE

@@ -234,3 +234,34 @@ def test_what_a_variable_holds_of_many_objects_is_changed_through_either(name: s
         nb.run("v[5].x, v[5].tags = 9, v[5].tags + [9]" if name == "one" else "v[5].tags.append(9)")
         nb.checkout(early)
         assert nb.look("one is v[5] and one.x == 5" if name == "one" else "tags is v[5].tags and tags == [5]")
+
+
+HIDING = {
+    "a property in the place of a slot": "class C:\n    __slots__ = ('x', 'y')\nof = C.x\nC.x = property(of.__get__, of.__set__)",
+    "a slot under no name": "class C:\n    __slots__ = ('x', 'y')\nof = C.x\nC.x = property(lambda self: of.__get__(self), lambda self, x: of.__set__(self, x))\nC.__slots__ = ('y', 'x')",
+    "a property over the slot of a base": "class B:\n    __slots__ = ('x', 'y')\nclass C(B):\n    __slots__ = ('z',)\n    x = property(lambda self: self.z, lambda self, x: C.z.__set__(self, x))",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("made", HIDING.values(), ids=HIDING)
+def test_an_attribute_behind_a_property_is_seen_to_change(made: str) -> None:
+    with Notebook() as nb:
+        nb.run(made)
+        nb.run(f"v = [C() for _ in range({LONG})]\nfor n, one in enumerate(v): one.x = one.y = n\ndel n, one")
+        nb.run("len(v)")
+        before = nb.run("n = len(v)")
+        assert "v" in names_changed(nb.run("v[5].x = 'new'"))
+        nb.checkout(before)
+        assert nb.look("v[5].x") == 5
+
+
+def test_what_a_property_over_a_slot_makes_up_is_seen_to_change() -> None:
+    with Notebook() as nb:
+        nb.run("says = [1]")
+        nb.run(
+            "class B:\n    __slots__ = ('x',)\nclass C(B):\n    __slots__ = ()\n    x = property(lambda self: says[0], lambda self, x: None)"
+        )
+        nb.run(f"v = [C() for _ in range({LONG})]\nfor one in v: B.x.__set__(one, 0)\ndel one")
+        nb.run("len(v)")
+        nb.run("n = len(v)")
+        assert "v" in names_changed(nb.run("says[0] = len(v)"))
