@@ -343,7 +343,7 @@ def callback_of(reference: Any) -> Any:
     if not issubclass(type(reference), weakref.ReferenceType):
         return next(iter(gc.get_referents(reference)), None)  # a proxy answers for its object
     called: Any = reference.__callback__
-    if weakref.WeakMethod in type(reference).__mro__ and type(called) is types.FunctionType and called.__closure__:
+    if derives_from(type(reference), weakref.WeakMethod) and type(called) is types.FunctionType and called.__closure__:
         cells = dict(zip(called.__code__.co_freevars, called.__closure__, strict=True))
         called = cells["callback"].cell_contents if "callback" in cells else called
     return called

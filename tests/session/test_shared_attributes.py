@@ -187,3 +187,15 @@ def test_an_object_whose_state_reads_a_variable_reads_that_of_its_commit() -> No
         assert nb.look("(SCALE, s.a, s.b)") == (2, 1, 2)
         nb.run("SCALE = 4; SCALE = 2; t = S(5)")
         assert nb.look("(SCALE, s.b, t.b)") == (2, 2, 10)
+
+
+@pytest.mark.parametrize("count", [1, 3_000])
+def test_objects_of_a_class_that_says_that_it_equals_any_other_go_back(count: int) -> None:
+    with Notebook() as nb:
+        nb.run(
+            "class M(type):\n    def __eq__(a, b): return True\n    __hash__ = type.__hash__\nclass C(metaclass=M): pass"
+        )
+        before = nb.run(f"v = [C() for _ in range({count})]\nfor one in v: one.x = 1\ndel one")
+        nb.run("v[0].x = 'new'")
+        nb.checkout(before)
+        assert nb.look("v[0].x") == 1

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent_kernel.values.aliases import BYTE_OWNERS, Span
 from agent_kernel.values.definitions import ANY_NAME
-from agent_kernel.values.introspection import module_name
+from agent_kernel.values.introspection import derives_from, module_name
 from agent_kernel.values.pickler import reduce
 from agent_kernel.values.reducers import (
     Handler,
@@ -82,16 +82,16 @@ def handler_for(kind: type[Any]) -> Handler:
     is_c_data = any(base.__name__ == "_CData" and base.__module__ == "_ctypes" for base in kind.__mro__)
     if is_c_data and not _reduces_itself(kind):
         return reduce_c_data
-    if is_notebook_type(kind) and weakref.ReferenceType in kind.__mro__:
+    if is_notebook_type(kind) and derives_from(kind, weakref.ReferenceType):
         from agent_kernel.values.reducers.code import reduce_other_weak_reference
 
         return reduce_other_weak_reference
-    if kind.__module__ in ("logging", "logging.handlers") and logging.FileHandler in kind.__mro__:
+    if kind.__module__ in ("logging", "logging.handlers") and derives_from(kind, logging.FileHandler):
         return reduce_file_handler
-    if logging.Handler in kind.__mro__ and not _reduces_itself(kind):
+    if derives_from(kind, logging.Handler) and not _reduces_itself(kind):
         return reduce_log_handler
     other = _handler_for_state(kind)
-    return instances.handler_of_exception(kind, other) if BaseException in kind.__mro__ else other
+    return instances.handler_of_exception(kind, other) if derives_from(kind, BaseException) else other
 
 
 def _handler_for_state(kind: type[Any]) -> Handler:
