@@ -641,14 +641,14 @@ class _Layout(NamedTuple):
             return cls(uid, has_dict=False, slots=(), is_tuple=True)
         _expect(is_own or (reducers.is_importable(kind) and reducers.is_plain(kind)))
         bases = bases_of(kind)[:-1]
-        own = list(map(class_dict, bases))
+        own: list[Mapping[str, Any]] = [class_dict(base) for base in bases]
         _expect(all(map(_is_made_in_python, bases)) and all(map(_says_nothing, own)))
         named = [pair for found in own for pair in found.items() if type(pair[1]) is types.MemberDescriptorType]
         slots = [one for _, one in named]
         has_dict = bool(kind.__dictoffset__)
         _expect((has_dict or bool(slots)) and _has_room_for(kind, len(slots)))
         _expect(all(_is_found(name, one, own) for name, one in named) and _has_own_dict(own))
-        saved = class_dict(kind).get("__slotnames__")  # of pickle, where it saved one
+        saved: Any = class_dict(kind).get("__slotnames__")  # of pickle, where it saved one
         _expect(saved is None or sorted(saved) == sorted(name for name, _ in named))
         return cls(uid, has_dict, tuple(one.__get__ for one in slots), is_tuple=False)
 
