@@ -39,6 +39,7 @@ from agent_kernel.values.introspection import (
     ids_of,
     ids_of_types,
     is_dict_slot,
+    is_made_in_python,
     loaded_class,
     module_name,
     of_types,
@@ -642,7 +643,7 @@ class _Layout(NamedTuple):
         _expect(is_own or (reducers.is_importable(kind) and reducers.is_plain(kind)))
         bases = bases_of(kind)[:-1]
         own: list[Mapping[str, Any]] = [class_dict(base) for base in bases]
-        _expect(all(map(_is_made_in_python, bases)) and all(map(_says_nothing, own)))
+        _expect(all(map(is_made_in_python, bases)) and all(map(_says_nothing, own)))
         named = [pair for found in own for pair in found.items() if type(pair[1]) is types.MemberDescriptorType]
         slots = [one for _, one in named]
         has_dict = bool(kind.__dictoffset__)
@@ -651,14 +652,6 @@ class _Layout(NamedTuple):
         saved: Any = class_dict(kind).get("__slotnames__")  # of pickle, where it saved one
         _expect(saved is None or sorted(saved) == sorted(name for name, _ in named))
         return cls(uid, has_dict, tuple(one.__get__ for one in slots), is_tuple=False)
-
-
-def _is_made_in_python(base: type) -> bool:
-    """Whether its objects have nothing in them but attributes and slots."""
-    return (
-        bool(base.__flags__ & _MADE_AT_RUN_TIME)
-        and type(class_dict(base).get("__new__")) is not types.BuiltinMethodType
-    )
 
 
 def _has_room_for(kind: type, slots: int) -> bool:
@@ -674,9 +667,6 @@ def _is_found(name: str, slot: object, own: list[Mapping[str, Any]]) -> bool:
 
 def _has_own_dict(own: list[Mapping[str, Any]]) -> bool:
     return all(is_dict_slot(found["__dict__"]) for found in own if "__dict__" in found)
-
-
-_MADE_AT_RUN_TIME = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 
 def _says_nothing(found: Mapping[str, Any]) -> bool:

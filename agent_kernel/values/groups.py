@@ -208,9 +208,8 @@ def _dump_members(
     named: Collection[int],
     options: dict[str, Any],
 ) -> Dumped:
-    known = group_digests.digest_first(
-        members, names, namespace, options["digest"]
-    )  # what is changed from here on, the next look finds
+    # What is changed from here on, the next look finds.
+    known = group_digests.digest_first(members, names, namespace, options["digest"])
     if known is not None:
         options |= {
             "quick": known,

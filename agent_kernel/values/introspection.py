@@ -88,6 +88,11 @@ def module_name(kind: type) -> str:
     return exact_str(_module_of(kind))
 
 
+def is_made_in_python(kind: type) -> bool:
+    """Whether the class itself was made by Python code and adds nothing to its objects but attributes and slots."""
+    return bool(flags_of(kind) & _HEAP_TYPE) and type(class_dict(kind).get("__new__")) is not BuiltinFunctionType
+
+
 def qualified_name(kind: type) -> str:
     """The class's own qualified name, without its module."""
     return exact_str(_qualname_of(kind)) or exact_str(_name_of(kind))

@@ -618,14 +618,16 @@ class LendingUnpickler(Finding, _Python):  # type: ignore[misc]
     ) -> None:
         super().__init__(stream, buffers, anchors)
         self.lent, self._note = lent, note
-        self._unfilled = {id(one): one for one in lent.values()}
+        self._ids = frozenset(ids_of(lent.values()))
+        self._unfilled = set(self._ids)
 
     def fill(self, target: Any, step: Callable[[Any], None]) -> None:
         """Put into an object what the stream says; what code has seen in it until now goes."""
-        if self.lent and any(target is one for one in self.lent.values()):
+        if id(target) in self._ids:
             if not is_plain_container(target):
                 raise TypeError(f"a variable of type {type(target).__name__} cannot be filled after it was used")
-            if self._unfilled.pop(id(target), None) is not None:
+            if id(target) in self._unfilled:
+                self._unfilled.remove(id(target))
                 set_content(target, ())
             step(self)
             self._note(target)

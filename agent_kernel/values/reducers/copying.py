@@ -20,7 +20,7 @@ from agent_kernel.values.introspection import (
     TypeCache,
     bases_of,
     class_dict,
-    flags_of,
+    is_made_in_python,
     module_name,
     referents,
 )
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 _MOST_SAVED = 2_000  # objects in what a library gives for one: where there are more, it is mostly data
 _MOST_LOOKED_AT = 20_000  # objects below one
 _MOST_ITEMS = 2_000  # of a container, which is data where it has more
-_HEAP_TYPE = 1 << 9
 _CONTAINER_IDS = frozenset(map(id, (list, tuple, dict, set, frozenset)))
 _CLOSED_IDS = ATOM_IDS | frozenset(
     map(id, (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, types.CodeType, types.FrameType))
@@ -81,14 +80,11 @@ _known: TypeCache[bool] = TypeCache()
 def _may_make_copies(kind: type) -> bool:
     if is_notebook_type(kind) or not kind.__dictoffset__ or issubclass(kind, (type, BaseException)):
         return False
-    if (
-        module_name(kind).partition(".")[0] == "agent_kernel"
-    ):  # what this package puts into streams says how it is loaded
+    # What this package puts into streams says how it is loaded.
+    if module_name(kind).partition(".")[0] == "agent_kernel":
         return False
     bases = [base for base in bases_of(kind) if base is not object]
-    if not bases or not all(flags_of(base) & _HEAP_TYPE for base in bases):
-        return False
-    if any(type(class_dict(base).get("__new__")) is types.BuiltinFunctionType for base in bases):
+    if not bases or not all(map(is_made_in_python, bases)):
         return False
     says = ("__reduce_ex__", "__reduce__", "__getstate__")
     return any(type(class_dict(base).get(name)) is types.FunctionType for base in bases for name in says)

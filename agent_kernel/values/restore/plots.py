@@ -9,7 +9,7 @@ from typing import Any
 
 def is_current(document: object) -> bool:
     """Whether bokeh shows in this document now what `show` is given."""
-    module: Any = sys.modules.get("bokeh.io.state")  # `curdoc()` would make a document where there is none yet
+    module: Any = sys.modules.get("bokeh.io.state")  # `curdoc()` makes a document if there is none
     current = getattr(module, "_STATE", None)
     return current is not None and current.document is document
 
