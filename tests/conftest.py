@@ -80,6 +80,22 @@ def run(capsys: pytest.CaptureFixture[str]) -> Any:
     return run
 
 
+@pytest.fixture
+def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Moves this process's clock on by so many seconds: no test is to run a race against a short time that ends."""
+
+    def moved(name: str, by: float) -> None:
+        was = getattr(time, name)
+        monkeypatch.setattr(time, name, lambda: was() + by)
+
+    def move(seconds: float) -> None:
+        moved("time", seconds)
+        moved("monotonic", seconds)
+        moved("time_ns", int(seconds * 10**9))
+
+    return move
+
+
 @pytest.fixture(scope="module", autouse=True)
 def quick_collections() -> None:
     """Leave out of garbage collections what was there before: IPython makes one as each shell ends.

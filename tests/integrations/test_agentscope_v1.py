@@ -12,6 +12,7 @@ methods of the objects that it is handed, so its contract is tested here with ob
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -178,10 +179,10 @@ def test_another_process_goes_on_with_a_session(repo: ak.Repository, tmp_path: P
         assert other.state("", "talk").get("agent") == {"name": "Friday"}
 
 
-def test_a_session_with_a_time_to_live_is_gone_after_it(repo: ak.Repository) -> None:
-    session, agent = AgentKernelSession(repo, plane="store", key_ttl=0.05), Module(name="Friday")
+def test_a_session_with_a_time_to_live_is_gone_after_it(repo: ak.Repository, wait: Callable[[float], None]) -> None:
+    session, agent = AgentKernelSession(repo, plane="store", key_ttl=60), Module(name="Friday")
     save(session, "talk", agent=agent)
     load(session, "talk", may_be_new=False, agent=agent)
-    asyncio.run(asyncio.sleep(0.1))
+    wait(61)
     with pytest.raises(ValueError, match="nothing was saved"):
         load(session, "talk", may_be_new=False, agent=agent)

@@ -679,14 +679,16 @@ def test_memory_outlives_a_checkout_unless_it_belongs_to_the_branch(repo: ak.Rep
         assert rewound.get(("users", "ada"), "likes") is None
 
 
-def test_memory_is_found_by_what_it_holds_and_goes_when_its_time_is_over(repo: ak.Repository) -> None:
+def test_memory_is_found_by_what_it_holds_and_goes_when_its_time_is_over(
+    repo: ak.Repository, wait: Callable[[float], None]
+) -> None:
     store = AgentKernelStore(repo)
     store.put(("a",), "1", {"n": 1, "by": {"name": "ada"}})
     store.put(("a", "b"), "2" * 500, {"n": 2})
-    store.put(("a",), "3", {"n": 3}, ttl=0.0001)
+    store.put(("a",), "3", {"n": 3}, ttl=1)
     assert {item.value["n"] for item in store.search(("a",), filter={"n": {"$lte": 2}})} == {1, 2}
     assert [item.key for item in store.search(("a",), filter={"by": {"name": "ada"}})] == ["1"]
-    asyncio.run(asyncio.sleep(0.01))
+    wait(61)
     assert store.get(("a",), "3") is None
 
 
