@@ -171,6 +171,11 @@ def _fresh_modules() -> list[str]:
     others = {name for name, is_same in zip(seen, same, strict=True) if not is_same}
     others |= {name for name, place in odd.items() if id(modules.get(name)) != place}
     known = (seen.keys() | odd.keys()) - others
+    if others:  # what they held may be gone, and others may lie where it lay
+        _entered.clear()
+        for name in others - modules.keys():
+            seen.pop(name, None)
+            odd.pop(name, None)
     return [name for name in modules if name not in known]
 
 
@@ -714,7 +719,18 @@ def _note_inner(noted: dict[str, list[Any]]) -> None:
             _add(id(values[-1]), module, name)
     inner = _walk(values, _fresh)
     containers = ids_of(compress(inner, map(_CONTAINERS.__contains__, ids_of(map(type, inner)))))
-    _inner.update(dict.fromkeys(set(containers).difference(MODULE_OBJECTS, _inner), _Batch(tuple(libraries))))
+    inside = set(containers)
+    inside.difference_update([item for item in MODULE_OBJECTS.keys() & inside if _is_under_name(item)])
+    # What was met before is there still, or is another that lies in the place of one: then these modules lead to it.
+    earlier = {id(_inner[item]): _inner[item] for item in inside & _inner.keys()}
+    joined = {key: _Batch(tuple(dict.fromkeys((*batch.modules, *libraries)))) for key, batch in earlier.items()}
+    _inner.update((item, joined[id(_inner[item])]) for item in inside & _inner.keys())
+    _inner.update(dict.fromkeys(inside - _inner.keys(), _Batch(tuple(libraries))))
+
+
+def _is_under_name(item: int) -> bool:
+    """Whether a module holds what has this id under a name still."""
+    return any(id(_find_object(*place)) == item for place in MODULE_OBJECTS[item])
 
 
 def _walk(values: list[Any], counting: Callable[[list[Any]], list[Any]]) -> list[Any]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import builtins
+import gc
 import importlib
 import subprocess
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -1008,3 +1010,17 @@ class TestAnAttributeBelowALibrarysModule:
             nb.checkout(made)
             assert nb.look("entries") == {"c": 3}
             assert library.count("manyparts.part19") <= 1
+
+    def test_is_found_again_whenever_the_package_is_imported_anew(self, library: list[str]) -> None:
+        """What it holds lies then where something else of it has died."""
+        for _ in range(30):
+            for name in [name for name in sys.modules if name.partition(".")[0] == "manyparts"]:
+                del sys.modules[name]
+            gc.collect()
+            references.look()
+            table: Any = importlib.import_module("manyparts.part00").table
+            references.look()
+            for name in ("entries", "entries_in_parts"):
+                held = getattr(table, name)
+                assert references.containers_among({id(held)}, {}).keys() == {id(held)}, name
+            del table, held
