@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from xxhash import xxh3_128_digest
 
-from agent_kernel.values.introspection import ATOM_IDS, module_name
+from agent_kernel.values.introspection import ATOM_IDS, instance_dict, module_name
 from agent_kernel.values.pickler import Later, Pickler
 from agent_kernel.values.reducers.code import digest_of_function, holds_only_atoms, is_easy
 from agent_kernel.values.restore import classes as restore
@@ -162,13 +162,13 @@ class Content:
 
     def is_easy(self, made: Container[int]) -> bool:
         """Whether there is nothing in it but what is there before any instance."""
-        items = list(_items_of(self.container))
+        items = list(items_of(self.container))
         if ATOM_IDS.issuperset(map(id, map(type, items))):
             return True
         return len(items) <= _MOST_ITEMS and all(_is_atom(item) or id(item) in made for item in items)
 
 
-def _items_of(container: Any) -> Iterable[object]:
+def items_of(container: Any) -> Iterable[object]:
     return chain(container, container.values()) if issubclass(type(container), DICTS) else container
 
 
@@ -201,6 +201,14 @@ def is_container(found: Any) -> bool:
     return id(type(found)) in _CONTAINER_IDS
 
 
+def attributes_of(value: object) -> dict[str, object] | None:
+    """The attribute dict of an object of a class of the notebook's."""
+    kind = type(value)
+    if id(kind) in ATOM_IDS or issubclass(kind, type) or not kind.__dictoffset__ or module_name(kind) != "__main__":
+        return None
+    return instance_dict(value)
+
+
 def containers_below(values: Iterable[object], left_out: Container[int] = ()) -> list[object]:
     """The containers among these values and in those, each once; of very many the nearest."""
     found: dict[int, object] = {}
@@ -210,7 +218,7 @@ def containers_below(values: Iterable[object], left_out: Container[int] = ()) ->
         fresh = {id(value): value for value in level if id(value) not in found and id(value) not in left_out}
         found |= fresh
         short = [value for value in fresh.values() if (looked_at := looked_at + len(value)) <= _MOST_ITEMS]  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-        level = [item for value in short for item in list(_items_of(value)) if is_container(item)]
+        level = [item for value in short for item in list(items_of(value)) if is_container(item)]
     return list(found.values())
 
 

@@ -24,6 +24,7 @@ import types
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from itertools import chain, islice
 from types import CodeType
 from typing import Any, ClassVar, Protocol
 
@@ -35,14 +36,16 @@ from agent_kernel.values.classes import (
     DICTS,
     PLAIN_CONTAINERS,
     Content,
+    attributes_of,
     by_need,
     containers_below,
     is_container,
     is_plain_container,
+    items_of,
 )
 from agent_kernel.values.definitions import NoSourceError, find_nested_codes, load_code, stand_in
 from agent_kernel.values.groups import failures_of
-from agent_kernel.values.introspection import bases_of, class_dict, ids_of, module_name
+from agent_kernel.values.introspection import bases_of, class_dict, ids_of, loaded_class, module_name
 from agent_kernel.values.restore.code import ModuleContent
 from agent_kernel.values.restore.context import Later
 from agent_kernel.values.restore.objects import can_take, instance, set_content
@@ -141,6 +144,7 @@ class Loader:
             StoreUnavailableError: the store is gone. BundleError: it is a file in which something does not match.
         """
         streams = [Streams(group) for group in groups]
+        self._guard.keep_namespace()
         for kind in self.classes.values():
             self._guard.keep_class(kind)
         with restoring(self), self._putting_back(), self._lending():
@@ -235,7 +239,10 @@ class Loader:
             self._guard.keep_containers(found.values())
         return found
 
-    def _keep_filled(self, container: object) -> None:
+    def _keep_filled(self, made: object) -> None:
+        container: Any = made if is_container(made) else attributes_of(made)
+        if container is None:
+            return
         content = Content(container).items
         self._guard.keep_content(container, content)
         self._guard.keep_containers(content.values() if type(content) is dict else content)
@@ -252,15 +259,25 @@ class Loader:
             for name, value in stream.named()
             if name in live and self.namespace[name] is not value
         }
+        misled = self._find_misled(streams, live, stale)
+        self._guard.keep_containers(stale.values())
+        return stale if misled else {}, [stream for stream in misled if stream.is_done]
+
+    def _find_misled(
+        self, streams: Sequence[Streams], live: Collection[str], stale: dict[str, object]
+    ) -> list[Streams]:
+        """The groups whose code found such values, also those that failed for it; what they share their group with is lent, too."""
         misled: list[Streams] = []
-        for stream in done if stale else ():
+        for stream in streams:
+            own = {*stream.group.members}.intersection(live) if stream.failure is not None else set[str]()
+            if stream.class_ids or not (stale or own):
+                continue
             kinds = [self.classes[uid] for uid in stream.group.needs if uid in self.classes]
-            names = names_run(kinds, self.namespace) & stale.keys()
-            if names and not stream.class_ids:
+            names = names_run(kinds, self.namespace).intersection(stale.keys() | own)
+            if names:
                 misled.append(stream)
                 stale |= self._lend_own(stream, names & {*stream.group.members})
-        self._guard.keep_containers(stale.values())
-        return stale if misled else {}, misled
+        return misled
 
     def _names_class(self, streams: Sequence[Streams]) -> bool:
         """Whether notebook code wanted a class by its name that is not bound yet; from now on it is there in time."""
@@ -381,7 +398,8 @@ class Loader:
                 raise BrokenClassError(uid, self._broken[uid])
             before, self._making = self._making, uid
             try:
-                self.classes[uid] = self.new_classes[uid] = self._skeletons[uid]()
+                self.classes[uid] = self.new_classes[uid] = made = self._skeletons[uid]()
+                self._guard.keep_names(made)
             except _ENDS_ALL:
                 raise
             except BrokenClassError as broken:
@@ -479,6 +497,7 @@ class Loader:
 
     def note_attribute(self, made: type, name: str, value: object) -> None:
         self._guard.keep_attribute(made, name, value)
+        self._guard.note_name(made, name)
 
 
 def _name_wanted(stream: Streams) -> str | None:
@@ -617,20 +636,20 @@ class LendingUnpickler(Finding, _Python):  # type: ignore[misc]
         note: Callable[[object], None],
     ) -> None:
         super().__init__(stream, buffers, anchors)
-        self.lent, self._note = lent, note
-        self._ids = frozenset(ids_of(lent.values()))
-        self._unfilled = set(self._ids)
+        self.lent, self.note = lent, note
+        self.lent_ids = frozenset(ids_of(lent.values()))
+        self._unfilled = set(self.lent_ids)
 
     def fill(self, target: Any, step: Callable[[Any], None]) -> None:
         """Put into an object what the stream says; what code has seen in it until now goes."""
-        if id(target) in self._ids:
+        if id(target) in self.lent_ids:
             if not is_plain_container(target):
                 raise TypeError(f"a variable of type {type(target).__name__} cannot be filled after it was used")
             if id(target) in self._unfilled:
                 self._unfilled.remove(id(target))
                 set_content(target, ())
             step(self)
-            self._note(target)
+            self.note(target)
         else:
             step(self)
 
@@ -652,11 +671,46 @@ def _wrap_fill(step: Callable[[Any], None], below: int) -> Callable[[Any], None]
     return load
 
 
-for _code, _below in (
+def _build_lent(self: Any) -> None:
+    target = self.stack[-2]
+    is_lent = id(target) in self.lent_ids
+    if is_lent and (state := attributes_of(target)) is not None:
+        state.clear()  # what code has seen in it until now
+    _Python.dispatch[pickle.BUILD[0]](self)
+    if is_lent:
+        self.note(target)
+
+
+LendingUnpickler.dispatch[pickle.BUILD[0]] = _build_lent
+
+_FILLS = (
     *((pickle.APPEND, 2), (pickle.SETITEM, 3)),
     *((pickle.APPENDS, 0), (pickle.SETITEMS, 0), (pickle.ADDITEMS, 0)),
-):
+)
+for _code, _below in _FILLS:
     LendingUnpickler.dispatch[_code[0]] = _wrap_fill(_Python.dispatch[_code[0]], _below)
+
+
+def _wrap_tolerant_fill(step: Callable[[Any], None], below: int) -> Callable[[Any], None]:
+    """A step that fills a container, where code of an item's class may fail: it says what the hash is."""
+
+    def load(self: Any) -> None:
+        target = self.stack[-below] if below else self.metastack[-1][-1]
+        depth = len(self.stack) - below + 1 if below else len(self.metastack[-1])
+        levels = len(self.metastack) - (not below)
+        try:
+            step(self)
+        except Exception:  # noqa: BLE001  # foreign code runs here
+            self.note(target)
+            if len(self.metastack) > levels:
+                self.pop_mark()
+            del self.stack[depth:]
+
+    return load
+
+
+for _code, _below in _FILLS:
+    TolerantUnpickler.dispatch[_code[0]] = _wrap_tolerant_fill(_Python.dispatch[_code[0]], _below)
 
 
 def _load_build(self: Any) -> None:
@@ -685,6 +739,15 @@ _HOOKS = ("__setstate__", "__new__", "__hash__", "__eq__", "__setattr__", "__get
 _HOOKS_OF_MAKING = ("__init__", "__post_init__")
 # Making a class runs the first of its bases, and a person's call of a metaclass the others.
 _HOOKS_OF_CLASSES = ("__init_subclass__", "__init__", "__new__", "__call__")
+# What code says that can get hold of the namespace.
+_LEADS_TO_ALL_NAMES = frozenset(
+    {
+        *("globals", "locals", "vars", "exec", "eval", "modules", "import_module", "__import__", "__main__"),
+        *("__globals__", "user_ns"),
+    }
+)
+_MOST_BYTES = 1 << 25  # of an array
+_MOST_OBJECTS = 10_000  # of which it is noted what they hold
 _COUNTED_IDS = frozenset(map(id, (int, float, itertools.count)))
 _SAY_HOW = ("__reduce__", "__reduce_ex__", "__getstate__", "__getnewargs__", "__getnewargs_ex__")
 
@@ -709,14 +772,20 @@ class Guard:
     def __init__(self, namespace: dict[str, object]) -> None:
         self._namespace = namespace
         self._attributes: dict[tuple[int, str], tuple[type, object]] = {}
-        self._names: dict[int, tuple[type, frozenset[str]]] = {}
+        self._names: dict[int, tuple[type, set[str]]] = {}
+        self._arrays: dict[int, tuple[Any, Any]] = {}
         self._contents: dict[int, tuple[Any, Any]] = {}
         self._bindings: dict[str, object] = {}
         self._seen: dict[int, object] = {}
+        self._before: dict[str, object] = {}  # what the namespace held
+        self._binds_any = False  # whether code that runs may bind a name that it does not say
         self._followed: dict[int, type] = {}  # classes of which there may be a million objects
         self.names_used: set[str] = set()  # by code that runs while objects are loaded
 
     def put_back(self) -> None:
+        if self._binds_any:
+            new = self._namespace.keys() - self._before.keys()
+            self._bindings |= self._before | dict.fromkeys(new, _MISSING)
         for name, value in self._bindings.items():
             if self._namespace.get(name, _MISSING) is not value:
                 if value is _MISSING:
@@ -726,6 +795,9 @@ class Guard:
         for made, content in self._contents.values():
             if not _holds(made, content):
                 set_content(made, content)
+        for made, content in self._arrays.values():
+            if made.shape == content.shape and made.tobytes() != content.tobytes():
+                made[...] = content
         for (_, name), (kind, attribute) in self._attributes.items():
             if class_dict(kind).get(name, _MISSING) is not attribute or type(attribute) is itertools.count:
                 type.__setattr__(kind, name, attribute)
@@ -735,12 +807,26 @@ class Guard:
 
     # -- what is noted
 
+    def keep_namespace(self) -> None:
+        """What each name is bound to."""
+        self._before = dict(self._namespace)
+
+    def keep_names(self, kind: type) -> None:
+        """Which attributes a class has that was just made."""
+        if not issubclass(type(kind), enum.EnumType):
+            self._names.setdefault(id(kind), (kind, set(class_dict(kind))))
+
+    def note_name(self, kind: type, name: str) -> None:
+        """An attribute that belongs to such a class."""
+        if id(kind) in self._names:
+            self._names[id(kind)][1].add(name)
+
     def keep_class(self, kind: type) -> None:
         """What a class that lives says, and holds."""
         if id(kind) in self._seen or issubclass(type(kind), enum.EnumType):  # the masks of a flag grow with its members
             return
         self._seen[id(kind)] = kind
-        self._names[id(kind)] = kind, frozenset(class_dict(kind))
+        self._names[id(kind)] = kind, set(class_dict(kind))
         attributes = {name: held for name, held in list(class_dict(kind).items()) if not name.startswith("__")}
         for name, attribute in attributes.items():
             self.keep_attribute(kind, name, attribute)
@@ -758,8 +844,29 @@ class Guard:
         self._contents[id(made)] = made, content
 
     def keep_containers(self, values: Iterable[object]) -> None:
-        for container in containers_below(values, self._contents):
-            self.keep_content(container, Content(container).items)
+        """What containers among these values hold, and objects of the notebook's, and those in them."""
+        level = list(values)
+        objects = 0
+        while level:
+            self._keep_arrays(level)
+            containers = containers_below(level, self._contents)
+            for container in containers:
+                self.keep_content(container, Content(container).items)
+            level += chain.from_iterable(islice(items_of(container), _MOST_OBJECTS) for container in containers)
+            states = {id(state): state for state in map(attributes_of, level) if state is not None}
+            fresh = [state for item, state in states.items() if item not in self._contents][: _MOST_OBJECTS - objects]
+            objects += len(fresh)
+            for state in fresh:
+                self.keep_content(state, state.copy())
+            level = [held for state in fresh for held in state.values()]
+
+    def _keep_arrays(self, values: Iterable[Any]) -> None:
+        ndarray = loaded_class("numpy", "ndarray")
+        for value in values:
+            if type(value) is not ndarray or id(value) in self._arrays:
+                continue
+            if value.flags.writeable and not value.dtype.hasobject and value.nbytes <= _MOST_BYTES:
+                self._arrays[id(value)] = value, value.copy()
 
     def keep_registers(self, bases: Iterable[type], meta: type) -> list[object]:
         """What code of modules may note when a class is made of these bases: containers, which are returned, and attributes."""
@@ -792,6 +899,7 @@ class Guard:
         used: set[str] = set()
         for code in codes:
             used.update(code.co_names)
+            self._binds_any = self._binds_any or not _LEADS_TO_ALL_NAMES.isdisjoint(code.co_names)
             for step in dis.get_instructions(code):
                 if step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
                     self._bindings.setdefault(step.argval, self._namespace.get(step.argval, _MISSING))

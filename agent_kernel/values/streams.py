@@ -19,6 +19,7 @@ from agent_kernel.values import classes, restore
 from agent_kernel.values.groups import Layout
 from agent_kernel.values.introspection import referents
 from agent_kernel.values.references import NUMPYS_NAN, find_own_code, is_code_of_notebook, load_nan
+from agent_kernel.values.restore.objects import set_content
 
 
 class StoredGroup(msgspec.Struct, frozen=True):
@@ -147,7 +148,6 @@ class Streams:
 
     def _make_lent(self, names: Collection[str], namespace: dict[str, object]) -> dict[str, object]:
         from agent_kernel.values.loader import TolerantUnpickler
-        from agent_kernel.values.restore.objects import set_content
 
         self._kind = TolerantUnpickler
         values = self._values()
@@ -158,12 +158,11 @@ class Streams:
             made = values[slot]
             if name not in names or unpickler.is_broken(made):
                 continue
-            if leads_to(made, unpickler.broken, namespace):
-                if not classes.is_plain_container(made):
-                    continue
-                set_content(made, _whole_items(made, unpickler.broken, namespace))
+            if not _let_go_of(unpickler.broken, made, namespace):
+                continue
             found[name] = made
-            below = [one for one in classes.containers_below([made]) if classes.is_plain_container(one)]
+            held = (classes.attributes_of(made) or {}).values()
+            below = [one for one in classes.containers_below([made, *held]) if classes.is_plain_container(one)]
             self._lent |= {places[id(one)]: one for one in (made, *below) if id(one) in places}
         return found
 
@@ -367,6 +366,25 @@ _MOVED = {
 
 
 _FOREIGN = "PosixPath" if os.name == "nt" else "WindowsPath"  # a path that this operating system does not have
+
+
+def _let_go_of(broken: Sequence[object], made: Any, namespace: dict[str, object]) -> bool:
+    """Leave out of a container, or of what an object holds, what leads to broken objects; False where that cannot be."""
+    if not leads_to(made, broken, namespace):
+        return True
+    if classes.is_plain_container(made):
+        set_content(made, _whole_items(made, broken, namespace))
+        return True
+    attributes = classes.attributes_of(made)
+    if attributes is None:
+        return False
+    for name, held in list(attributes.items()):
+        if leads_to(held, broken, namespace):
+            if classes.is_plain_container(held):
+                set_content(held, _whole_items(held, broken, namespace))
+            else:
+                del attributes[name]
+    return not leads_to(made, broken, namespace)
 
 
 def _whole_items(container: Any, broken: Sequence[object], namespace: dict[str, object]) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from agent_kernel.session import Repository
+from agent_kernel.storage import MemoryStore
 from tests.support.notebooks import Notebook, names_changed
 
 HOLDERS = {
@@ -199,3 +201,69 @@ def test_objects_of_a_class_that_says_that_it_equals_any_other_go_back(count: in
         nb.run("v[0].x = 'new'")
         nb.checkout(before)
         assert nb.look("v[0].x") == 1
+
+
+LOADS = """
+class S:
+    def __init__(self, a): self.a = a
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        DOES
+"""
+CODE_THAT_LOADS = {
+    "an attribute of an object": ("class Reg: n = 0\nreg = Reg()\nreg.n = 1", "reg.n += 1", "(reg.n, vars(reg))"),
+    "a list that an object holds": ("class Reg: pass\nreg = Reg()\nreg.all = []", "reg.all.append(self)", "reg.all"),
+    "an object within one": ("class Reg: pass\nreg = Reg()\nreg.sub = Reg()\nreg.sub.n = 1", "reg.sub.n += 1", "reg.sub.n"),
+    "an array": ("import numpy as np\nreg = np.zeros(3)", "reg[0] += 1", "reg.tolist()"),
+    "an attribute of its class": ("reg = 1", "type(self).more = self", "hasattr(S, 'more')"),
+    "names that only `globals` tells": ("reg = 1", "globals().update(more=1, reg=2)", "(reg, 'more' in globals())"),
+    "a name that is gone": ("reg = 1", "globals().pop('reg', None)", "reg"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("made", "does", "tells"), CODE_THAT_LOADS.values(), ids=CODE_THAT_LOADS)
+@pytest.mark.parametrize("change", ["del s", "del s, S, reg", "s = reg = None"])
+def test_what_code_changes_while_it_loads_an_object_is_put_back(made: str, does: str, tells: str, change: str) -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run(made)
+        early = nb.run(f"{LOADS.replace('DOES', does)}\ns = [S(1), S(2)]")
+        before, names = str(nb.look(tells)), nb.variables()
+        nb.run(change)
+        nb.checkout(early)
+        assert (str(nb.look(tells)), nb.variables(), nb.look("s[1].a")) == (before, names, 2)
+    with Notebook(Repository.open(store)) as again:
+        again.checkout(early)
+        assert (str(again.look(tells)), again.variables(), again.look("s[1].a")) == (before, names, 2)
+
+
+def test_objects_that_enter_a_register_which_is_an_object_come_back_with_it() -> None:
+    store = MemoryStore()
+    tells = "(len(reg.all), reg.all[0] is s[0], reg.all[1] is s[1], reg.n)"
+    with Notebook(Repository.open(store)) as nb:
+        nb.run("class Reg: pass\nreg = Reg()\nreg.all, reg.n = [], 5")
+        early = nb.run(f"{LOADS.replace('DOES', 'reg.all.append(self)')}\ns = [S(1), S(2)]\nreg.all += s")
+        nb.run("del s, reg")
+        nb.checkout(early)
+        assert nb.look(tells) == (2, True, True, 5)
+        nb.run("s, reg = None, Reg()\nreg.all = []")
+        nb.checkout(early)
+        assert nb.look(tells) == (2, True, True, 5)
+    with Notebook(Repository.open(store)) as again:
+        again.checkout(early)
+        assert again.look(tells) == (2, True, True, 5)
+
+
+@pytest.mark.parametrize("change", ["del salt, s", "salt['a'] = 9\ns = 0", "salt, s = {'a': 4}, 0"])
+def test_a_key_whose_hash_reads_a_variable_that_holds_the_key_comes_back(change: str) -> None:
+    store = MemoryStore()
+    key = "class K:\n    def __init__(self, x): self.x = x\n    def __hash__(self): return hash((self.x, salt['a']))\n    def __eq__(self, other): return self.x == other.x\n"
+    tells = "(s[K(1)], s[K(2)], salt['a'], salt['k'] is list(s)[0])"
+    with Notebook(Repository.open(store)) as nb:
+        early = nb.run(f"salt = {{'a': 3}}\n{key}s = {{K(1): 1, K(2): 2}}\nsalt['k'] = list(s)[0]")
+        nb.run(change)
+        nb.checkout(early)
+        assert nb.look(tells) == (1, 2, 3, True)
+    with Notebook(Repository.open(store)) as again:
+        again.checkout(early)
+        assert again.look(tells) == (1, 2, 3, True)
