@@ -202,11 +202,18 @@ def is_container(found: Any) -> bool:
 
 
 def attributes_of(value: object) -> dict[str, object] | None:
-    """The attribute dict of an object of a class of the notebook's."""
+    """The attribute dict of a namespace, or of an object of a class of the notebook's."""
     kind = type(value)
-    if id(kind) in ATOM_IDS or issubclass(kind, type) or not kind.__dictoffset__ or module_name(kind) != "__main__":
+    if id(kind) in ATOM_IDS or issubclass(kind, type) or not kind.__dictoffset__:
         return None
-    return instance_dict(value)
+    if kind is types.SimpleNamespace:
+        return vars(value)
+    return instance_dict(value) if module_name(kind) == "__main__" else None
+
+
+def can_be_filled(found: object) -> bool:
+    """Whether a stream fills such a container item by item once it is made."""
+    return is_plain_container(found) or (type(found) is collections.defaultdict and is_container(found))
 
 
 def containers_below(values: Iterable[object], left_out: Container[int] = ()) -> list[object]:

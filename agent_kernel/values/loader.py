@@ -38,9 +38,9 @@ from agent_kernel.values.classes import (
     Content,
     attributes_of,
     by_need,
+    can_be_filled,
     containers_below,
     is_container,
-    is_plain_container,
     items_of,
 )
 from agent_kernel.values.definitions import NoSourceError, find_nested_codes, load_code, stand_in
@@ -237,6 +237,7 @@ class Loader:
         if not found:  # what code registers in a variable of its own group is in there already: an empty one takes that
             found |= {name: PLAIN_CONTAINERS[form]() for name, form in stream.group.layout.used if name in names}
             self._guard.keep_containers(found.values())
+        self._guard.keep_arrays(found.values())
         return found
 
     def _keep_filled(self, made: object) -> None:
@@ -259,8 +260,8 @@ class Loader:
             for name, value in stream.named()
             if name in live and self.namespace[name] is not value
         }
-        misled = self._find_misled(streams, live, stale)
         self._guard.keep_containers(stale.values())
+        misled = self._find_misled(streams, live, stale)
         return stale if misled else {}, [stream for stream in misled if stream.is_done]
 
     def _find_misled(
@@ -643,7 +644,7 @@ class LendingUnpickler(Finding, _Python):  # type: ignore[misc]
     def fill(self, target: Any, step: Callable[[Any], None]) -> None:
         """Put into an object what the stream says; what code has seen in it until now goes."""
         if id(target) in self.lent_ids:
-            if not is_plain_container(target):
+            if not can_be_filled(target):
                 raise TypeError(f"a variable of type {type(target).__name__} cannot be filled after it was used")
             if id(target) in self._unfilled:
                 self._unfilled.remove(id(target))
@@ -742,7 +743,7 @@ _HOOKS_OF_CLASSES = ("__init_subclass__", "__init__", "__new__", "__call__")
 # What code says that can get hold of the namespace.
 _LEADS_TO_ALL_NAMES = frozenset(
     {
-        *("globals", "locals", "vars", "exec", "eval", "modules", "import_module", "__import__", "__main__"),
+        *("globals", "exec", "eval", "modules", "import_module", "__import__", "__main__"),
         *("__globals__", "user_ns"),
     }
 )
@@ -777,7 +778,7 @@ class Guard:
         self._contents: dict[int, tuple[Any, Any]] = {}
         self._bindings: dict[str, object] = {}
         self._seen: dict[int, object] = {}
-        self._before: dict[str, object] = {}  # what the namespace held
+        self._before = dict(namespace)
         self._binds_any = False  # whether code that runs may bind a name that it does not say
         self._followed: dict[int, type] = {}  # classes of which there may be a million objects
         self.names_used: set[str] = set()  # by code that runs while objects are loaded
@@ -848,7 +849,10 @@ class Guard:
         level = list(values)
         objects = 0
         while level:
-            self._keep_arrays(level)
+            self.keep_arrays(level)
+            for value in level:
+                if type(value) is bytearray and id(value) not in self._contents:
+                    self.keep_content(value, bytes(value))
             containers = containers_below(level, self._contents)
             for container in containers:
                 self.keep_content(container, Content(container).items)
@@ -860,7 +864,7 @@ class Guard:
                 self.keep_content(state, state.copy())
             level = [held for state in fresh for held in state.values()]
 
-    def _keep_arrays(self, values: Iterable[Any]) -> None:
+    def keep_arrays(self, values: Iterable[Any]) -> None:
         ndarray = loaded_class("numpy", "ndarray")
         for value in values:
             if type(value) is not ndarray or id(value) in self._arrays:
@@ -964,6 +968,8 @@ def _function(found: Any) -> types.FunctionType | None:
 
 def _holds(container: Any, content: Any) -> bool:
     """Whether a container holds just these objects, in this order."""
+    if type(container) is bytearray:
+        return bool(container == content)
     now = Content(container).items
     return len(now) == len(content) and _parts(container, now) == _parts(container, content)
 

@@ -381,6 +381,7 @@ class Pickler(pickle.Pickler):
             noted = self.instance(value)
             return reduce(value) if noted is NotImplemented else noted
         self.note_class_level(type(value))
+        self._note_maker(type(value), parts[0])
         if id(value) in self.muted:
             self.mute(parts)
         elif len(parts) > 3:  # items come from an iterator, which cannot be looked into
@@ -389,6 +390,14 @@ class Pickler(pickle.Pickler):
             self.dump_record.opaque.append(value)
             self.note_parts(parts)
         return self.protect(value) if self.careful else parts
+
+    def _note_maker(self, kind: type, maker: object) -> None:
+        """Where a function of the notebook's makes the object again, which runs code of its class, note that class."""
+        if type(maker) is types.FunctionType and maker.__globals__ is self.namespace and kind.__module__ == "__main__":
+            from agent_kernel.values.reducers.objects import can_be_made_bare
+
+            if references.find_class(kind, self.namespace) is None and can_be_made_bare(kind):
+                self.dump_record.classes[self.names.uid_of(kind)] = kind
 
     def note_parts(self, parts: tuple[Any, ...]) -> None:
         """Note what an object was reduced to, but not the containers and arrays that were made for this dump.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import io
 import math
 import os
@@ -158,11 +159,13 @@ class Streams:
             made = values[slot]
             if name not in names or unpickler.is_broken(made):
                 continue
+            if type(made) is collections.Counter:
+                continue  # what the stream makes it of would not go into this one
             if not _let_go_of(unpickler.broken, made, namespace):
                 continue
             found[name] = made
             held = (classes.attributes_of(made) or {}).values()
-            below = [one for one in classes.containers_below([made, *held]) if classes.is_plain_container(one)]
+            below = [one for one in classes.containers_below([made, *held]) if classes.can_be_filled(one)]
             self._lent |= {places[id(one)]: one for one in (made, *below) if id(one) in places}
         return found
 
@@ -372,7 +375,7 @@ def _let_go_of(broken: Sequence[object], made: Any, namespace: dict[str, object]
     """Leave out of a container, or of what an object holds, what leads to broken objects; False where that cannot be."""
     if not leads_to(made, broken, namespace):
         return True
-    if classes.is_plain_container(made):
+    if classes.can_be_filled(made):
         set_content(made, _whole_items(made, broken, namespace))
         return True
     attributes = classes.attributes_of(made)
@@ -380,7 +383,7 @@ def _let_go_of(broken: Sequence[object], made: Any, namespace: dict[str, object]
         return False
     for name, held in list(attributes.items()):
         if leads_to(held, broken, namespace):
-            if classes.is_plain_container(held):
+            if classes.can_be_filled(held):
                 set_content(held, _whole_items(held, broken, namespace))
             else:
                 del attributes[name]

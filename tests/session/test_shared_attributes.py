@@ -217,6 +217,8 @@ CODE_THAT_LOADS = {
     "an array": ("import numpy as np\nreg = np.zeros(3)", "reg[0] += 1", "reg.tolist()"),
     "an attribute of its class": ("reg = 1", "type(self).more = self", "hasattr(S, 'more')"),
     "names that only `globals` tells": ("reg = 1", "globals().update(more=1, reg=2)", "(reg, 'more' in globals())"),
+    "a namespace": ("import types\nreg = types.SimpleNamespace(n=0, all=[])", "reg.n += 1; reg.all.append(1)", "reg"),
+    "bytes": ("reg = bytearray(b'ab')", "reg.append(1)", "reg"),
     "a name that is gone": ("reg = 1", "globals().pop('reg', None)", "reg"),
 }  # fmt: skip
 
@@ -237,11 +239,12 @@ def test_what_code_changes_while_it_loads_an_object_is_put_back(made: str, does:
         assert (str(again.look(tells)), again.variables(), again.look("s[1].a")) == (before, names, 2)
 
 
-def test_objects_that_enter_a_register_which_is_an_object_come_back_with_it() -> None:
+@pytest.mark.parametrize("register", ["class Reg: pass", "from types import SimpleNamespace as Reg"])
+def test_objects_that_enter_a_register_which_is_an_object_come_back_with_it(register: str) -> None:
     store = MemoryStore()
     tells = "(len(reg.all), reg.all[0] is s[0], reg.all[1] is s[1], reg.n)"
     with Notebook(Repository.open(store)) as nb:
-        nb.run("class Reg: pass\nreg = Reg()\nreg.all, reg.n = [], 5")
+        nb.run(f"{register}\nreg = Reg()\nreg.all, reg.n = [], 5")
         early = nb.run(f"{LOADS.replace('DOES', 'reg.all.append(self)')}\ns = [S(1), S(2)]\nreg.all += s")
         nb.run("del s, reg")
         nb.checkout(early)
@@ -267,3 +270,66 @@ def test_a_key_whose_hash_reads_a_variable_that_holds_the_key_comes_back(change:
     with Notebook(Repository.open(store)) as again:
         again.checkout(early)
         assert again.look(tells) == (1, 2, 3, True)
+
+
+@pytest.mark.parametrize("change", ["del reg, s", "reg.clear()\ns = 0", "reg, s = {}, 0"])
+def test_objects_that_enter_a_defaultdict_come_back_with_it(change: str) -> None:
+    store = MemoryStore()
+    tells = "(len(reg), reg[1] == [s[0]], reg[2] == [s[1]], reg.default_factory is list)"
+    with Notebook(Repository.open(store)) as nb:
+        nb.run("import collections\nreg = collections.defaultdict(list)")
+        early = nb.run(
+            f"{LOADS.replace('DOES', 'reg[self.a].append(self)')}\ns = [S(1), S(2)]\nfor one in s: reg[one.a].append(one)\ndel one"
+        )
+        nb.run(change)
+        nb.checkout(early)
+        assert nb.look(tells) == (2, True, True, True)
+    with Notebook(Repository.open(store)) as again:
+        again.checkout(early)
+        assert again.look(tells) == (2, True, True, True)
+
+
+@pytest.mark.parametrize("change", ["items[:] = [3]\ns = 0", "items = [3, 4]\ns = 0", "del items, s, get, C"])
+def test_what_a_function_makes_again_reads_the_variables_of_its_commit(change: str) -> None:
+    store = MemoryStore()
+    made = "items = [10, 20]\ndef get(n): return C(n)\nclass C:\n    def __init__(self, n): self.n, self.y = n, items[n]\n    def __reduce__(self): return get, (self.n,)\n"
+    with Notebook(Repository.open(store)) as nb:
+        nb.run(made)
+        early = nb.run("s = [get(0), get(1)]")
+        nb.run(change)
+        nb.checkout(early)
+        assert nb.look("([one.y for one in s], items, type(s[0]) is C)") == ([10, 20], [10, 20], True)
+    with Notebook(Repository.open(store)) as again:
+        again.checkout(early)
+        assert again.look("([one.y for one in s], items, type(s[0]) is C)") == ([10, 20], [10, 20], True)
+
+
+@pytest.mark.parametrize("change", ["del s", "s = 0; reg.clear()", "del s, reg"])
+def test_a_weak_dict_that_objects_enter_as_they_are_loaded_holds_them_after_a_checkout(change: str) -> None:
+    store = MemoryStore()
+    tells = "(len(reg), reg.get(1) is s[0], reg.get(2) is s[1])"
+    with Notebook(Repository.open(store)) as nb:
+        nb.run("import weakref\nreg = weakref.WeakValueDictionary()")
+        early = nb.run(
+            f"{LOADS.replace('DOES', 'reg[self.a] = self')}\ns = [S(1), S(2)]\nfor one in s: reg[one.a] = one\ndel one"
+        )
+        nb.run(change)
+        nb.checkout(early)
+        assert nb.look(tells) == (2, True, True)
+    with Notebook(Repository.open(store)) as again:
+        again.checkout(early)
+        assert again.look(tells) == (2, True, True)
+
+
+def test_names_that_a_notebook_has_stay_when_code_that_saves_an_object_asks_for_all_names() -> None:
+    with Notebook() as nb:
+        nb.run(
+            "class Once:\n    ready = False\n    def __reduce__(self):\n"
+            "        if not self.ready or not globals(): raise TypeError('not yet')\n        return Once, (), self.__dict__\n"
+            "x = Once()\ny = x; box = [x]"
+        )
+        saved = nb.run("x.ready = True")
+        assert nb.variables() >= {"Once", "x", "y", "box"}
+        nb.run("del x, y, box")
+        nb.checkout(saved)
+        assert nb.look("x is y is box[0]")
