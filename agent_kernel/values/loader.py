@@ -856,7 +856,7 @@ class Guard:
             containers = containers_below(level, self._contents)
             for container in containers:
                 self.keep_content(container, Content(container).items)
-            level += chain.from_iterable(islice(items_of(container), _MOST_OBJECTS) for container in containers)
+            level += islice(chain.from_iterable(map(items_of, containers)), _MOST_OBJECTS)
             states = {id(state): state for state in map(attributes_of, level) if state is not None}
             fresh = [state for item, state in states.items() if item not in self._contents][: _MOST_OBJECTS - objects]
             objects += len(fresh)
