@@ -99,9 +99,9 @@ def with_trial(kind: type[Any], handler: Handler) -> Handler:
 
 
 def _is_handled_by_name(kind: type[Any], handler: Handler) -> bool:
-    from agent_kernel.values.reducers import code, leaf, objects
+    from agent_kernel.values.reducers import exact_handler, leaf
 
-    if handler is leaf or issubclass(kind, type) or id(kind) in code.EXACT or id(kind) in objects.EXACT:
+    if handler is leaf or issubclass(kind, type) or exact_handler(kind) is not None:
         return True
     return module_name(kind).partition(".")[0] in _HANDLED_LIBRARIES and _is_of_family(handler)
 

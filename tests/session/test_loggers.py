@@ -10,6 +10,7 @@ import pytest
 
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
+from tests.support.elsewhere import Sheet, elsewhere
 from tests.support.notebooks import Notebook, names_changed, rev
 
 NAMES = ("ak.study", "ak.study.part", "matplotlib", "")
@@ -253,3 +254,21 @@ def test_a_handler_with_an_open_file_goes_on_with_it_and_gets_its_settings_back(
         assert isinstance(nb.repo.at(rev(first))["h"], logging.FileHandler)
         assert path.read_text().splitlines() == ["ERROR one", "ERROR three"]
     close_files()
+
+
+RELOADED = (  # as notebooks do it whose front end had given the root logger a handler
+    "import logging, sys\nfrom importlib import reload\nearly = logging.NullHandler()\nlogging.getLogger('ak.early')",
+    "reload(logging)",
+    "lg = logging.getLogger('ak.study'); lg.setLevel(10); h = logging.StreamHandler(); h.setLevel(30)",
+    "lg.addHandler(h); lg.addHandler(early); root = logging.getLogger(); root.setLevel(40)",
+)
+
+
+def test_what_is_set_after_a_reload_of_logging_comes_back(tmp_path: Path) -> None:
+    store = str(tmp_path / "store")
+    shows = "assert (lg.level, lg.handlers, h.level, root.level) == (10, [h, early], 30, 40)"
+    checks = (shows, "assert lg is logging.getLogger('ak.study') and root is logging.getLogger()")
+    made = elsewhere({"made": Sheet(store, RELOADED, checks=checks)})["made"]
+    assert (made.error, made.failed, made.unsaved) == ("", (), ())
+    read = elsewhere({"read": Sheet(store, checkout=True, checks=checks)})["read"]
+    assert (read.error, read.failed) == ("", ())

@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent_kernel.values import restore
 from agent_kernel.values.definitions import names_used as names_used
-from agent_kernel.values.introspection import TypeCache, bases_of, class_dict, module_dict, module_name
+from agent_kernel.values.introspection import (
+    TypeCache,
+    bases_of,
+    class_dict,
+    find_loaded,
+    is_made_in_python,
+    module_dict,
+    module_name,
+    qualified_name,
+)
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -110,9 +119,9 @@ def handler_for(kind: type) -> Handler:
 def _find(kind: type[Any]) -> Handler:
     from agent_kernel.values.reducers import code, instances, objects
 
-    for exact in (code.EXACT, objects.EXACT):
-        if id(kind) in exact:
-            return exact[id(kind)]
+    exact = exact_handler(kind)
+    if exact is not None:
+        return exact
     if issubclass(kind, type):
         return code.reduce_class
     if kind.__name__ in ("cython_function_or_method", "fused_cython_function"):
@@ -133,6 +142,18 @@ def _find(kind: type[Any]) -> Handler:
         return immutable
     found = instances.handler_for(kind) or objects.handler_for(kind)
     return instances.of_notebook(kind, found) if is_notebook_type(kind) else instances.past_foreign_new(kind, found)
+
+
+def exact_handler(kind: type) -> Handler | None:
+    """The handler of this very class, if it has one, also where a reload of its module made the class anew."""
+    from agent_kernel.values.reducers import code, objects
+
+    found = code.EXACT.get(id(kind)) or objects.EXACT.get(id(kind))
+    if found is not None or not is_made_in_python(kind):
+        return found
+    place = module_name(kind), qualified_name(kind)
+    known = code.EXACT_BY_NAME.get(place) or objects.EXACT_BY_NAME.get(place)
+    return known if known is not None and find_loaded(*place) is kind else None
 
 
 def dispatch_table() -> Mapping[type, Callable[[Any], Any]]:
@@ -205,14 +226,13 @@ _OPEN_MODULES = frozenset({"builtins", "types", "collections", "functools", "ite
 def goes_whole(kind: type, handler: Handler) -> bool:
     """Whether objects of this type are saved whole or not at all: a library's, which nobody else should take apart."""
     from agent_kernel.values import trials
-    from agent_kernel.values.reducers import code, objects
+    from agent_kernel.values.reducers import code
     from agent_kernel.values.reducers.instances import reduce_file_handler
 
     handler = trials.own_handler(handler)
     if (
         handler in (leaf, immutable, transparent, code.reduce_class, reduce_file_handler)
-        or id(kind) in code.EXACT
-        or id(kind) in objects.EXACT
+        or exact_handler(kind) is not None
     ):
         return False
     module = module_name(kind).partition(".")[0]

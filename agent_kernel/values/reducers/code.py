@@ -991,3 +991,5 @@ _EXACT: dict[type, Handler] = {
 }
 # By id: hashing a type runs its metaclass.
 EXACT = {id(kind): handler for kind, handler in _EXACT.items()}
+# A reload of a module makes its classes anew.
+EXACT_BY_NAME = {(kind.__module__, kind.__qualname__): handler for kind, handler in _EXACT.items()}

@@ -10,7 +10,6 @@ import decimal
 import functools
 import gc
 import io
-import logging
 import operator
 import random
 import re
@@ -42,6 +41,7 @@ from agent_kernel.values.restore import objects as restore
 from agent_kernel.values.restore.buffers import memory
 from agent_kernel.values.restore.classes import known_slots
 from agent_kernel.values.restore.code import by_name, live_namespace
+from agent_kernel.values.restore.logs import is_of_logging
 from agent_kernel.values.surface import Placeholder, Unsavable, looks_at_address
 
 if TYPE_CHECKING:
@@ -86,9 +86,9 @@ def handler_for(kind: type[Any]) -> Handler:
         from agent_kernel.values.reducers.code import reduce_other_weak_reference
 
         return reduce_other_weak_reference
-    if kind.__module__ in ("logging", "logging.handlers") and derives_from(kind, logging.FileHandler):
+    if kind.__module__ in ("logging", "logging.handlers") and is_of_logging(kind, "FileHandler"):
         return reduce_file_handler
-    if derives_from(kind, logging.Handler) and not _reduces_itself(kind):
+    if is_of_logging(kind, "Handler") and not _reduces_itself(kind):
         return reduce_log_handler
     other = _handler_for_state(kind)
     return instances.handler_of_exception(kind, other) if derives_from(kind, BaseException) else other
@@ -450,3 +450,5 @@ _EXACT: dict[type, Handler] = {
 }
 # By id: hashing a type runs its metaclass.
 EXACT = {id(kind): handler for kind, handler in _EXACT.items()}
+# A reload of a module makes its classes anew.
+EXACT_BY_NAME = {(kind.__module__, kind.__qualname__): handler for kind, handler in _EXACT.items()}

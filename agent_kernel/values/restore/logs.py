@@ -6,9 +6,19 @@ import functools
 import logging
 import pathlib
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeGuard
 
+from agent_kernel.values.introspection import bases_of, module_name, qualified_name
 from agent_kernel.values.restore.context import Later, current
+
+
+def is_of_logging(kind: type, name: str) -> bool:
+    """Whether a class derives from the one of this name in `logging`, by name: `reload(logging)` makes all of them anew."""
+    return any((module_name(base), qualified_name(base)) == ("logging", name) for base in bases_of(kind))
+
+
+def is_handler(value: object) -> TypeGuard[logging.Handler]:
+    return is_of_logging(type(value), "Handler")
 
 
 def logger(name: str) -> logging.Logger:
@@ -66,7 +76,7 @@ def file_handler(token: str, kind: Any, path: str) -> Any:
 
 
 def file_handler_state(made: Any, attributes: dict[str, object]) -> None:
-    if not isinstance(made, logging.Handler):
+    if not is_handler(made):
         return  # a placeholder
     if "lock" in vars(made):
         current().set_later(made, HandlerSettings(attributes))
@@ -94,4 +104,4 @@ def replace_handlers(pairs: Iterable[tuple[object, object]]) -> None:
     for one in (logging.root, *(found for found in list(every) if isinstance(found, logging.Logger))):
         if not instead.keys().isdisjoint(map(id, one.handlers)):
             now = [instead.get(id(handler), handler) for handler in one.handlers]
-            one.handlers[:] = [handler for handler in now if isinstance(handler, logging.Handler)]
+            one.handlers[:] = [handler for handler in now if is_handler(handler)]
