@@ -354,6 +354,18 @@ class _Digest:
         self._say(value.name, value.N, value.colorbar_extend)
         self._add((asked(range(value.N)), asked.get_bad(), asked.get_under(), asked.get_over()))
 
+    def _transform(self, value: Any) -> None:
+        """What it is made of and what it gives. Until something changes it keeps what it gave, which is no content."""
+        import numpy as np
+
+        for name, held in sorted(vars(value).items()):
+            if name not in _KEPT_BY_TRANSFORMS:
+                self._say(name)
+                self._add(held)
+        with np.errstate(all="ignore"):  # a box may be empty, and is divided by
+            for ask in filter(None, (getattr(value, question, None) for question in ("get_matrix", "get_points"))):
+                self._add(np.array(ask()))  # which of two parts of a transform holds it is no content either
+
     def _container(self, value: Any) -> None:
         self._items(tuple(value))
 
@@ -438,7 +450,9 @@ class _Digest:
         if isinstance(reduced, str):
             return self._say(reduced)
         for part in reduced[1:3]:
-            self._add(part)
+            for each in part if type(part) is tuple else (part,):
+                # In which order an object got its attributes is not compared here either.
+                self._add(sorted(each.items()) if _are_attributes(each, value) else each)
         for items in filter(None, reduced[3:5]):
             self._add(list(items))
         return None
@@ -466,6 +480,7 @@ class _Digest:
         ("pandas", "ExtensionArray"): _extension,
         ("matplotlib", "Artist"): _artist,
         ("matplotlib", "Colormap"): _colormap,
+        ("matplotlib", "TransformNode"): _transform,
         ("matplotlib", "Container"): _container,
         ("torch", "Tensor"): _tensor,
         ("torch", "TypedStorage"): _storage,
@@ -513,12 +528,23 @@ def _without_cached(value: object) -> dict[str, object]:
     kinds = {name: inspect.getattr_static(type(value), name, None) for name in found}
     # pandas keeps the answers of all in one dict, and a logger for which levels it is on.
     is_asked = any(type(held).__name__ == "CachedProperty" for held in _class_attributes(value))
-    caches = {"_cache"} if is_asked or isinstance(value, logging.Logger) else set()
+    caches = {"_cache"} if is_asked else set()
+    if isinstance(value, logging.Logger):
+        caches = {"_cache", "manager"}  # which knows all loggers of the process, whatever variables there are
     return {
         name: held
         for name, held in found.items()
         if name not in caches and not isinstance(kinds[name], functools.cached_property)
     }
+
+
+def _are_attributes(found: object, value: object) -> bool:
+    """Whether a part of what pickle is told of an object is a dict of its attributes."""
+    if type(found) is not dict:
+        return False
+    own: dict[str, object] = getattr(value, "__dict__", {})
+    common = own.keys() & found.keys()
+    return bool(common) and all(found[name] is own[name] for name in common)
 
 
 def _class_attributes(value: object) -> Iterator[object]:
@@ -554,6 +580,12 @@ def _parts_of_artist(value: Any) -> Iterator[object]:
 
 _HEAP, _IMMUTABLE = 1 << 9, 1 << 8  # Py_TPFLAGS_HEAPTYPE and …_IMMUTABLETYPE: a class statement makes the first alone
 _SAY_WHAT_IS_KEPT = ("__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__copy__")
+_KEPT_BY_TRANSFORMS = frozenset(
+    {
+        *("_parents", "_invalid", "_inverted", "_affine", "_mtx", "_points"),
+        *("_transformed_path", "_transformed_points"),
+    }
+)
 _ASKED_OF_ARTISTS = (
     "get_xydata",
     "get_path",

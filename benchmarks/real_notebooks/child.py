@@ -100,7 +100,7 @@ def _mark(driver: Any, number: int) -> dict[str, Any]:
 def _said(driver: Any) -> list[str]:
     """Variables of which the session says that they are not saved, or not in memory."""
     status = driver.session.status()
-    return sorted({one.name for one in status.lost} | set(status.carried))
+    return sorted({name for one in status.lost for name in one.name.split(", ")} | set(status.carried))
 
 
 def _checkout(driver: Any, to: str, mark: dict[str, Any]) -> dict[str, Any]:

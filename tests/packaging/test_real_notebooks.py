@@ -176,6 +176,49 @@ def test_for_which_levels_a_logger_was_asked_is_no_content_and_its_level_is() ->
     assert fingerprints({"logger": logger}, set()) != before
 
 
+def test_which_loggers_the_process_has_is_no_content_of_one_and_what_an_outer_one_is_set_to_is() -> None:
+    logger = logging.getLogger("tests.outer.inner")
+    outer = logging.getLogger("tests.outer")
+    before = fingerprints({"logger": logger}, set())
+    logging.getLogger("tests.another")
+    assert fingerprints({"logger": logger}, set()) == before
+    outer.setLevel(logging.CRITICAL)
+    assert fingerprints({"logger": logger}, set()) != before
+
+
+class Marked(bytearray):
+    """Not all of its content is in attributes, so it is compared by what pickle is told."""
+
+
+def _marked(**attributes: int) -> Marked:
+    made = Marked(b"ab")
+    vars(made).update(attributes)
+    return made
+
+
+def test_in_which_order_an_object_got_its_attributes_is_no_content() -> None:
+    values = (_marked(a=1, b=2), _marked(b=2, a=1), _marked(a=1, b=3))
+    found = [fingerprints({"value": value}, set()) for value in values]
+    assert [differences(found[0], one) for one in found[1:]] == [[], ["value"]]
+
+
+def test_a_transform_is_what_it_gives_whether_or_not_it_was_asked() -> None:
+    transforms: Any = pytest.importorskip("matplotlib.transforms")
+
+    def make(shift: float) -> Any:
+        box = transforms.Bbox.from_bounds(shift, 0, 2, 2)
+        blended = transforms.blended_transform_factory(transforms.BboxTransformTo(box), transforms.IdentityTransform())
+        return transforms.Affine2D().scale(2) + transforms.TransformWrapper(blended)
+
+    asked, same, other = make(1), make(1), make(2)
+    for ask in (asked.inverted, asked.get_affine, asked.get_matrix):
+        ask()
+    found = [fingerprints({"value": value}, set()) for value in (asked, same, other)]
+    assert [differences(found[0], one) for one in found[1:]] == [[], ["value"]]
+    moved = fingerprints({"value": asked + transforms.Affine2D().translate(1, 0)}, set())
+    assert differences(found[0], moved) == ["value"]
+
+
 def test_what_pandas_keeps_of_its_answers_is_content_where_the_keys_were_written_over() -> None:
     pd: Any = pytest.importorskip("pandas")
 
