@@ -133,6 +133,7 @@ _COMMIT_KEYS = {
     "document": "v",
     "records": "q",
     "recent": "x",
+    "set_in_libraries": "o",
 }
 _MANIFEST_KEYS = {
     "layout": "y",
@@ -240,6 +241,9 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     document: Document | None = None
     records: ObjectId | None = None  # a tree of records, by collection and id; None: there are none
     recent: Recent = ()  # what differs from that tree
+    set_in_libraries: tuple[
+        str, ...
+    ] = ()  # what cells set on classes and modules of libraries, as `pandas.DataFrame.total`
 
     def __repr__(self) -> str:
         """`<Commit cell [7] by ada, tree 1f2e3d4c, on 3f2a91c4: ~df, +model>`; code and messages may hold secrets."""

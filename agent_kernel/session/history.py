@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from ctypes import string_at
-from itertools import islice, takewhile
+from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from agent_kernel.records.lines import Pending
     from agent_kernel.repository import Outputs
     from agent_kernel.repository.commits import Recent
+    from agent_kernel.session.library_attributes import LibraryAttributes
     from agent_kernel.session.provenance import Forgotten, NotebookCell, NotebookSnapshot
 
 
@@ -95,9 +96,10 @@ class Draft(msgspec.Struct):
 class Recorder:
     """Writes the commits of one session."""
 
-    def __init__(self, repo: Repository, session_id: str) -> None:
+    def __init__(self, repo: Repository, session_id: str, libraries: LibraryAttributes) -> None:
         self.repo = repo
         self.session_id = session_id
+        self.libraries = libraries
         self._environment = EnvironmentWatch()
         self._stored_environment: tuple[ObjectId | None, bytes] = None, b""
         self._random: tuple[ObjectId, bytes] | None = None  # the last state of generators, and its bytes
@@ -182,7 +184,13 @@ class Recorder:
             document=self._document(writer, head),
             records=records,
             recent=recent,
+            set_in_libraries=self._set_in_libraries(draft, head),
         )
+
+    def _set_in_libraries(self, draft: Draft, head: Head) -> tuple[str, ...]:
+        bases = (draft.restores or head.commit, *draft.other_parents)
+        then = (self.repo.commit_at(base).set_in_libraries for base in bases if base is not None)
+        return self.libraries.names_after(chain.from_iterable(then))
 
     @staticmethod
     def _first_parents(draft: Draft, head: Head) -> tuple[ObjectId, ...]:

@@ -44,7 +44,9 @@ from agent_kernel.session.history import (
     tree_edits,
     variables,
 )
+from agent_kernel.session.library_attributes import describe_differences
 from agent_kernel.session.snapshot import close_names
+from agent_kernel.session.tracking import label_of
 from agent_kernel.session.workspace import Loaded
 from agent_kernel.values import CLASS_PREFIX, class_entry
 from agent_kernel.values.surface import name_placeholders
@@ -650,7 +652,7 @@ class Session(Committing):
             self._operations.add(Operation(before, self._position, moved=True, by=self.author), "HEAD was moved")
             self._operations = then or self._operations
             generators()
-        notes = (*self._checkout_notes(saved, loaded), *filter(None, [note]))
+        notes = (*self._checkout_notes(saved, loaded, to.commit), *filter(None, [note]))
         report = Report(
             to.commit,
             self._head_commit(),
@@ -740,7 +742,7 @@ class Session(Committing):
             self._operations = then or self._operations
             generators()
         self._note_versions_left(left)
-        notes = (*report.notes, *self._checkout_notes(saved, loaded), *filter(None, [note]))
+        notes = (*report.notes, *self._checkout_notes(saved, loaded, target), *filter(None, [note]))
         return Report(
             report.commit,
             report.record,
@@ -867,7 +869,7 @@ class Session(Committing):
             self.workspace.take_on(loaded)
         self.workspace.read_again(loaded)  # of what an interrupt keeps unread, whatever is found counts as a change
 
-    def _checkout_notes(self, saved: Report | None, loaded: Loaded) -> tuple[str, ...]:
+    def _checkout_notes(self, saved: Report | None, loaded: Loaded, commit: ObjectId | None) -> tuple[str, ...]:
         notes = (
             [f"what was not committed yet is in {short(saved.commit)}"]
             if saved and saved.commit and saved.changed
@@ -888,6 +890,7 @@ class Session(Committing):
             f"with the code that {module} has now, not as it was then: {names}"
             for names, module in self.workspace.find_of_changed_modules(loaded)
         ]
+        notes += describe_differences(self.repo, commit, self.workspace.living.libraries.names(), label_of)
         threads = self.workspace.find_running_threads()
         if threads and loaded.values:
             notes.append(f"still running with the objects they had: {', '.join(threads)}")

@@ -35,6 +35,7 @@ import msgspec
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.repository import Repository, short
 from agent_kernel.session.history import title
+from agent_kernel.session.library_attributes import LibraryAttributes
 from agent_kernel.text import shorten
 from agent_kernel.values import CLASS_PREFIX
 from agent_kernel.values.introspection import ATOM_IDS, Rows, differences, ids_in
@@ -878,13 +879,13 @@ def commits_of_cells(
                     remaining -= named
             number = commit.cell.number if commit.cell is not None else None
             if number is not None and number in wanted and number not in found:
-                found[number] = _label(id, commit)
+                found[number] = label_of(id, commit)
             if len(found) == len(wanted):
                 break
     return found
 
 
-def _label(id: ObjectId, commit: Commit) -> str:
+def label_of(id: ObjectId, commit: Commit) -> str:
     """`3f2a91c4 (lock = Lock())`: asked once for each of thousands of values that one cell made."""
     known = _labels.get(id)
     if known is None:
@@ -911,6 +912,7 @@ class Living:
     def __init__(self, commits: FindCells = _find_no_cells) -> None:
         self._commits = commits
         self.session = ""
+        self.libraries = LibraryAttributes()
         self.cell = ""  # what made a new token, for the way out: "cell [3]"
         self._tokens: dict[int, tuple[_Reference, str]] = {}
         self._objects: dict[str, _Reference] = {}

@@ -78,6 +78,7 @@ def _run_ours(task: dict[str, Any], found: dict[str, Any]) -> None:
     found["said"] = end["said"]
     found["uncompared"] = uncompared(end["is"])
     found["variables"] = len(driver.variables())
+    found["shells"] = sorted(driver.shell.user_ns_hidden)
     found["checkouts"] = [_checkout(driver, state, mark) for state, mark in marks.items()]
     found["checkouts"].append(_checkout(driver, branch, end))
     driver.close()
@@ -125,6 +126,7 @@ def _restart(task: dict[str, Any], found: dict[str, Any]) -> None:
     said = {*_said(driver), *task["said"]}
     now = fingerprints(driver.namespace, driver.before)
     said |= _named(text) & task["end"].keys()  # where nothing was loaded, the message may be all there is
+    said |= set(task["shells"]) if "what %pylab put" in text else set()
     found["said"] = sorted(said)
     found["error"] = ran.error
     found["wrong"] = differences(task["end"], now, said)

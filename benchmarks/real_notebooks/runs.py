@@ -118,7 +118,8 @@ class Runner:
         _take_cells(result, plain, ours)
         result.load_s, result.variables = ours["load_s"], ours["variables"]
         result.uncompared, result.checkouts = ours["uncompared"], ours["checkouts"]
-        task = {"way": "restart", "end": ours["end"], "said": ours["said"], "folder": str(work / "ours" / "place")}
+        told = {name: ours[name] for name in ("end", "said", "shells")}
+        task = {"way": "restart", **told, "folder": str(work / "ours" / "place")}
         result.restart = self._process(task, work / "ours", _inside(notebook, self._within))
         for turn in range(1, self._rounds):
             if max(result.added(), default=0.0) <= _NOISE_S and result.ratio <= _NOISE:

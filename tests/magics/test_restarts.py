@@ -53,6 +53,29 @@ def test_restart_and_run_all_starts_clean_and_ends_as_it_ended(place: str) -> No
         assert "(scratch)" in shell.run("%agent status").out
 
 
+def test_what_pylab_put_there_is_named_after_a_restart_until_it_runs_again(place: str) -> None:
+    def bind(shell: Shell) -> None:
+        def put(_: str) -> None:  # as `%pylab` does it with a thousand names
+            shell.ip.user_ns["rand"] = shell.ip.user_ns_hidden["rand"] = max
+
+        shell.ip.register_magic_function(put, magic_name="pylab")
+
+    with Shell(store=place) as shell:
+        bind(shell)
+        shell.run("x = 1")
+        shell.run("%pylab inline")
+        made = shell.log()[0]["id"][:8]
+        shell.run("y = rand(x, 2)")
+        assert "what %pylab" not in shell.run("%agent checkout HEAD~1").out
+        shell.run("%agent checkout main")
+    with Shell(store=place) as again:
+        bind(again)
+        line = f"what %pylab put into the namespace is not here: run the cell of {made} (%pylab inline) again to have it back"
+        assert line in again.run("%agent checkout").out
+        again.run("%pylab inline")
+        assert "what %pylab" not in again.run("%agent checkout HEAD").out
+
+
 def test_undo_of_the_checkout_after_a_restart_says_that_the_variables_are_out_of_memory_again(place: str) -> None:
     with Shell(store=place) as shell:
         shell.run("big = [1, 2, 3]; model = {'w': 1}")
