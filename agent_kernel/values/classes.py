@@ -16,6 +16,7 @@ import abc
 import collections
 import enum
 import functools
+import inspect
 import itertools
 import pickle
 import secrets
@@ -297,20 +298,29 @@ def skeleton(kind: type[Any]) -> tuple[object, ...]:
 
 def _struct_fields(kind: Any) -> list[Any]:
     """A struct's own fields, as `msgspec.defstruct` takes them."""
+    # As they are written: what msgspec makes of the name of the class itself is the class, which is not there yet.
+    written = vars(kind).get("__annotations__", {})
+    return [(found.name, written.get(found.name, found.type), *_details_of(found)) for found in _own_fields(kind)]
+
+
+def _own_fields(kind: Any) -> list[Any]:
     import msgspec
 
     inherited = {found.name for base in kind.__bases__ if base is not msgspec.Struct for found in _fields(base)}
-    return [
-        (found.name, found.type, *_default_of(found))
-        for found in _fields(kind)
-        if found.name not in inherited or found.name in vars(kind).get("__annotations__", {})
-    ]
+    written = vars(kind).get("__annotations__", {})
+    return [found for found in _fields(kind) if found.name not in inherited or found.name in written]
 
 
 def _fields(kind: Any) -> Any:
     import msgspec
 
     return msgspec.structs.fields(kind) if issubclass(kind, msgspec.Struct) else ()
+
+
+def _details_of(found: Any) -> tuple[Any, ...]:
+    """The default of a field, and the name that it has in messages where that is another one."""
+    default = _default_of(found)
+    return default if found.encode_name == found.name else (*(default or ("", None)), found.encode_name)
 
 
 def _default_of(found: Any) -> tuple[Any, ...]:
@@ -334,6 +344,9 @@ def _struct_options(kind: Any) -> dict[str, Any]:
         "forbid_unknown_fields",
     )
     options = {name: getattr(config, name) for name in (*names, "weakref", "dict", "cache_hash")}
+    parameters = inspect.signature(kind).parameters
+    if any(parameters[found.name].kind is inspect.Parameter.KEYWORD_ONLY for found in _own_fields(kind)):
+        options["kw_only"] = True  # which holds for all fields of one class
     return {**options, "tag": config.tag, "tag_field": config.tag_field}
 
 

@@ -316,6 +316,18 @@ row = Row("a", ["x"])
     assert type(made).__struct_config__.tag == "row"
 
 
+def test_a_struct_of_msgspec_takes_its_fields_by_name_alone_as_it_did() -> None:
+    notebook = Namespace()
+    notebook.run(
+        "import msgspec\nclass Base(msgspec.Struct): first: int = 1\n"
+        "class Row(Base, kw_only=True): name: str\nrow = Row(2, name='a')"
+    )
+    made = notebook.there_and_back("row")["row"]
+    assert (made.first, made.name, type(made)(3, name="b").name) == (2, "a", "b")
+    with pytest.raises(TypeError, match="positional"):
+        type(made)(3, "b")
+
+
 class TestClassRegistry:
     def test_a_class_keeps_its_id(self) -> None:
         kinds = ClassRegistry()

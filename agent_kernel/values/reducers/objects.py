@@ -16,6 +16,7 @@ import re
 import sys
 import threading
 import types
+import typing
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
@@ -322,6 +323,14 @@ def _address(view: memoryview) -> int:
     return int(np.frombuffer(view.cast("B"), np.uint8).__array_interface__["data"][0])
 
 
+def reduce_forward_reference(pickler: Pickler, value: Any) -> Any:
+    """As it is written, without what it was found to mean: that is found again, and may be the class that holds it."""
+    if not hasattr(value, "__forward_evaluated__"):  # from Python 3.14 on it keeps none
+        return transparent(pickler, value)
+    how = value.__forward_is_argument__, value.__forward_module__, value.__forward_is_class__
+    return restore.forward_reference, (value.__forward_arg__, *how)
+
+
 def reduce_sentinel(_: Pickler, value: Any) -> Any:
     """A module's one-of-a-kind object, which pickle would make a second one of."""
     module = sys.modules[type(value).__module__]
@@ -435,6 +444,7 @@ _EXACT: dict[type, Handler] = {
     Placeholder: reduce_placeholder,
     type(threading.Lock()): reduce_lock,
     type(threading.RLock()): reduce_lock,
+    typing.ForwardRef: reduce_forward_reference,
     functools.cached_property: reduce_cached_property,
     functools.singledispatchmethod: reduce_single_dispatch_method,
     re.Match: reduce_match,

@@ -175,10 +175,11 @@ def struct_skeleton(name: str, fields: list[Any], bases: tuple[Any, ...], module
     """A msgspec struct, whose metaclass is written in C and wants all fields at once."""
     import msgspec
 
-    def spelled(name: str, kind: Any, how: str = "", default: Any = None) -> Any:
-        if not how:
-            return name, kind
-        return name, kind, msgspec.field(default_factory=default) if how == "factory" else default
+    def spelled(name: str, kind: Any, how: str = "", default: Any = None, in_messages: str = "") -> Any:
+        given: dict[str, Any] = {"factory": {"default_factory": default}, "value": {"default": default}}.get(how, {})
+        if in_messages:
+            given["name"] = in_messages
+        return (name, kind, msgspec.field(**given)) if given else (name, kind)
 
     made: type = msgspec.defstruct(name, [spelled(*parts) for parts in fields], bases=bases, module=module, **options)
     return made

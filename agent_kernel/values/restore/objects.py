@@ -13,6 +13,7 @@ import importlib
 import io
 import threading
 import types
+import typing
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +21,10 @@ from typing import Any
 from agent_kernel.values.restore.buffers import StoredBytes, bytes_of
 from agent_kernel.values.restore.classes import maker_of
 from agent_kernel.values.restore.context import Later, current
+
+
+def forward_reference(text: str, is_argument: bool, module: Any, is_class: bool) -> Any:
+    return typing.ForwardRef(text, is_argument, module, is_class=is_class)
 
 
 def exception(kind: Any, arguments: tuple[object, ...]) -> Any:

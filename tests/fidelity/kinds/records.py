@@ -163,4 +163,56 @@ RECORDS = (
         """,
         needs=("attrs",),
     ),
+    Kind(
+        "structs of msgspec that name themselves and each other, with names of their own in messages",
+        """
+        import msgspec
+        from typing import ClassVar, Optional
+
+
+        class Base(msgspec.Struct, kw_only=True, rename="camel"):
+            in_use: bool = False
+
+
+        class Tree(Base):
+            LIMIT: ClassVar[int] = 3
+            size: int
+            left: Optional["Tree"] = None
+            leaves: "list[Leaf]" = msgspec.field(default_factory=list)
+
+
+        class Leaf(msgspec.Struct):
+            tree: "Tree | None" = msgspec.field(default=None, name="@tree")
+
+
+        tree = Tree(1, left=Tree(2), leaves=[Leaf()])
+        sent = msgspec.json.encode(tree)
+        read = msgspec.json.decode(sent, type=Tree)
+        """,
+        """
+        assert sent == b'{"size":1,"left":{"size":2,"left":null,"leaves":[],"inUse":false},"leaves":[{"@tree":null}],"inUse":false}'
+        assert type(tree) is type(tree.left) is type(read) is Tree and tree == read and Tree.LIMIT == 3
+        assert msgspec.json.encode(tree) == sent and msgspec.json.decode(sent, type=Tree) == tree
+        assert Tree.__annotations__["left"] == Optional["Tree"] and Leaf.__annotations__ == {"tree": "Tree | None"}
+        assert msgspec.structs.fields(Tree)[1].type == Optional[Tree]
+        """,
+    ),
+    Kind(
+        "references to types that are not there yet",
+        """
+        import typing
+
+
+        class Later:
+            value: typing.Optional["Later"] = None
+
+
+        hints = typing.get_type_hints(Later)
+        found = typing.ForwardRef("Later"), typing.ForwardRef("list[int]", is_argument=False, is_class=True)
+        """,
+        """
+        assert hints == typing.get_type_hints(Later) == {"value": typing.Optional[Later]}
+        assert found == (typing.ForwardRef("Later"), typing.ForwardRef("list[int]", is_argument=False, is_class=True))
+        """,
+    ),
 )
