@@ -156,3 +156,17 @@ def test_a_document_of_bs4_and_its_elements() -> None:
     with Notebook(Repository.open(store)) as nb:
         nb.checkout(first)
         assert nb.look(shown) == ("<div><p>x</p></div>", True, True, True)
+
+
+def test_what_is_found_again_in_a_document_of_bs4_after_restarts_leaves_it_unchanged() -> None:
+    pytest.importorskip("bs4")
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run("from bs4 import BeautifulSoup\nsoup = BeautifulSoup('<tr><td>1</td></tr>', 'html.parser')")
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout("main")
+        nb.run("cells = soup.select('td')")
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout("main")
+        assert names_changed(nb.run("rows = soup.select('tr')")) == {"rows"}
+        assert names_changed(nb.run("cells = soup.select('td')")) == set()

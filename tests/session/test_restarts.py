@@ -297,3 +297,28 @@ def test_what_shares_at_a_commit_comes_together_though_one_of_them_was_not_broug
         nb.rollback(neither)
         assert nb.look("(a, a is f)") == ([1], True)
         assert nb.session.carried() == []
+
+
+CLASSES = {
+    "a list": "list",
+    "a dict": "dict",
+    "an exception": "Exception",
+    "one that answers for any name": "Answers",
+    "a plain one": "object",
+}
+
+
+@pytest.mark.parametrize("base", CLASSES.values(), ids=CLASSES)
+def test_an_equal_object_that_a_cell_makes_again_after_a_restart_changes_nothing(base: str) -> None:
+    source = (
+        "class Answers:\n    def __getattr__(self, name): raise AttributeError(name)\n"
+        f"class Kept({base}):\n    def __init__(self, part): self.label, self.part = 1, part\n"
+        "part = [1]\none = Kept(part); other = Kept(part)"
+    )
+    store = MemoryStore()
+    with restarted(store) as nb:
+        nb.run(source)
+    with restarted(store) as nb:
+        nb.checkout("main")
+        assert names_changed(nb.run("one = Kept(part)")) == set()
+        assert names_changed(nb.run("one.label = 2")) >= {"one"}

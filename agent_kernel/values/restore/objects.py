@@ -11,6 +11,7 @@ import copyreg
 import functools
 import importlib
 import io
+import sys
 import threading
 import types
 import typing
@@ -27,6 +28,14 @@ def forward_reference(text: str, is_argument: bool, module: Any, is_class: bool)
     return typing.ForwardRef(text, is_argument, module, is_class=is_class)
 
 
+def interned(attributes: Any) -> dict[str, object]:
+    """Attributes by the one text for each name that code has too, as pickle does it.
+
+    Else an equal object that a cell makes anew would differ, and what is saved with it would count as changed.
+    """
+    return {sys.intern(name) if type(name) is str else name: value for name, value in attributes.items()}
+
+
 def exception(kind: Any, arguments: tuple[object, ...]) -> Any:
     """An exception as it was, without its `__init__`."""
     made = kind.__new__(kind, *arguments)
@@ -35,7 +44,7 @@ def exception(kind: Any, arguments: tuple[object, ...]) -> Any:
 
 
 def exception_state(made: Any, state: tuple[dict[str, object]]) -> None:
-    object.__getattribute__(made, "__dict__").update(state[0])
+    object.__getattribute__(made, "__dict__").update(interned(state[0]))
 
 
 def exception_with(made: Any, parts: tuple[Any, dict[str, object]]) -> None:
@@ -87,7 +96,7 @@ def container_own_dict(made: Any, state: tuple[Any, Any]) -> None:
 
 def attributes_state(made: Any, state: dict[str, object]) -> None:
     """Attributes of an object whose class answers `__getattr__`, which pickle would ask before they are there."""
-    object.__getattribute__(made, "__dict__").update(state)
+    object.__getattribute__(made, "__dict__").update(interned(state))
 
 
 def builtin_exception(kind: Any, base: Any, arguments: tuple[object, ...]) -> Any:
@@ -135,7 +144,7 @@ def _set_as_pickle_does(made: Any, state: Any) -> None:
         return
     attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
     if attributes:
-        made.__dict__.update(attributes)
+        made.__dict__.update(interned(attributes))
     for name, value in (slots or {}).items():
         setattr(made, name, value)
 
@@ -151,7 +160,7 @@ def all_attributes_state(made: Any, state: dict[str, object]) -> None:
     """All attributes in their order."""
     attributes = object.__getattribute__(made, "__dict__")
     attributes.clear()
-    attributes.update(state)
+    attributes.update(interned(state))
 
 
 State = tuple[dict[str, object] | None, dict[str, object]]
@@ -465,7 +474,7 @@ def set_attributes(made: Any, state: Any) -> None:
     if isinstance(state, tuple) and len(state) == 2:
         state, slots = state
     if state:
-        made.__dict__.update(state)
+        made.__dict__.update(interned(state))
     for name, value in (slots or {}).items():
         object.__setattr__(made, name, value)
 
