@@ -149,6 +149,7 @@ class Loader:
             self._guard.keep_class(kind)
         with restoring(self), self._putting_back(), self._lending():
             self._run(streams)
+            streams = self._go_without_lost(streams)
             done: int | None = None
             while again := self._lend(streams, done):
                 done = sum(stream.is_done for stream in streams)
@@ -164,6 +165,17 @@ class Loader:
             self.pinned_anew |= stream.pinned
             stream.let_go()
         return [stream.failure or stream.loaded for stream in streams]
+
+    def _go_without_lost(self, streams: list[Streams]) -> list[Streams]:
+        """Load again groups in which an object cannot be made of one that was not saved and is gone: it is gone with that one."""
+        failed = [stream for stream in streams if stream.failure is not None and stream.group.layout.losses]
+        spared = {stream: stream.without_lost() for stream in failed if not stream.group.is_plain}
+        if not spared:
+            return streams
+        # A group that needs a class of such a group has failed with it.
+        spared |= {stream: stream.again() for stream in streams if stream.failure is not None and stream not in spared}
+        self._run(list(spared.values()))
+        return [spared.get(stream, stream) for stream in streams]
 
     def _load_rest(self, stream: Streams) -> None:
         """What shares a group with an object that fails, and does not hold it, comes back."""
@@ -621,6 +633,75 @@ def _wrap_step(step: Callable[[Any], None], taken: int) -> Callable[[Any], None]
 
 for _code, _operands in ((pickle.REDUCE, 2), (pickle.NEWOBJ, 2), (pickle.NEWOBJ_EX, 3), (pickle.STACK_GLOBAL, 2)):
     TolerantUnpickler.dispatch[_code[0]] = _wrap_step(_Python.dispatch[_code[0]], _operands)
+
+
+class SparingUnpickler(Finding, _Python):  # type: ignore[misc]
+    """Where an object cannot be made of a lost one (a `map` over a generator), leaves the placeholder in its place."""
+
+    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = dict(_Python.dispatch)
+
+
+def _wrap_making(step: Callable[[Any], None], taken: int) -> Callable[[Any], None]:
+    def load(self: Any) -> None:
+        parts = self.stack[-taken:]
+        before = len(self.stack) - taken
+        try:
+            step(self)
+        except Exception:
+            lost = None if _sets_state(*parts[:2]) else _find_lost(parts)
+            if lost is None:
+                raise
+            del self.stack[before:]
+            self.stack.append(lost)
+
+    return load
+
+
+def _sets_state(called: Any, arguments: Any) -> bool:
+    """Whether this may be a function of ours that fills what it is given first: then that is half made, not its result."""
+    first = arguments[0] if type(arguments) is tuple and arguments else None
+    return (
+        module_name(type(called)) == "builtins"
+        and str(getattr(called, "__module__", "")).startswith("agent_kernel.")
+        and not isinstance(first, (str, type, Placeholder, types.NoneType))
+    )
+
+
+def _find_lost(parts: Iterable[object]) -> Placeholder | None:
+    """The lost object among the arguments of a call."""
+    todo = list(parts)
+    while todo:
+        part = todo.pop(0)
+        if type(part) is Placeholder:
+            return part
+        if type(part) is tuple:
+            todo += part
+        elif type(part) is dict:
+            todo += part.values()
+    return None
+
+
+def _wrap_filling(step: Callable[[Any], None], below: int) -> Callable[[Any], None]:
+    """A step that fills what lies so far below the top of the stack; 0: the items are on a stack of their own."""
+
+    def load(self: Any) -> None:
+        if type(self.stack[-below] if below else self.metastack[-1][-1]) is not Placeholder:
+            step(self)
+        elif below:
+            del self.stack[1 - below :]
+        else:
+            self.pop_mark()
+
+    return load
+
+
+for _code, _operands in ((pickle.REDUCE, 2), (pickle.NEWOBJ, 2), (pickle.NEWOBJ_EX, 3)):
+    SparingUnpickler.dispatch[_code[0]] = _wrap_making(_Python.dispatch[_code[0]], _operands)
+for _code, _below in (
+    *((pickle.BUILD, 2), (pickle.APPEND, 2), (pickle.SETITEM, 3)),
+    *((pickle.APPENDS, 0), (pickle.SETITEMS, 0), (pickle.ADDITEMS, 0)),
+):
+    SparingUnpickler.dispatch[_code[0]] = _wrap_filling(_Python.dispatch[_code[0]], _below)
 
 
 class LendingUnpickler(Finding, _Python):  # type: ignore[misc]

@@ -118,6 +118,14 @@ class Streams:
             made._kind, made._lent = self._kind, self._lent
         return made
 
+    def without_lost(self) -> Streams:
+        """The same group to read anew: what cannot be made of an object that is lost is lost with it, and holds back nothing."""
+        from agent_kernel.values.loader import SparingUnpickler
+
+        made = Streams(self.group)
+        made._kind = SparingUnpickler
+        return made
+
     def named(self) -> Iterable[tuple[str, object]]:
         """The values that are loaded, with their names."""
         return zip(self.group.members, self.loaded, strict=True) if self.is_done else ()

@@ -287,3 +287,50 @@ def test_the_dict_in_which_code_runs_is_not_taken_for_the_lost_variable(tmp_path
         (tmp_path / "caller.py").write_text("exec(code, hello)\n")
         with pytest.raises(LostValueError, match=r"^'rows' was a generator"):
             exec(compile("exec(code, hello)\n", str(tmp_path / "caller.py"), "exec"), caller)
+
+
+# Made of a lost object: Python looks into it at once, so there is nothing to hold its placeholder.
+MADE_OF_LOST = {
+    "a zip over a generator": ("both = zip(data, (n for n in range(3)))", "next(both)"),
+    "a map over a zip": ("both = map(str, zip(data, (n for n in range(3))))", "next(both)"),
+    "the rows of a table": (
+        "import pandas as pd\ndata = pd.DataFrame({'n': [1.0, 2], 'kind': pd.Categorical([*'ab'])})\nboth = data.itertuples()\nrow = next(both)",
+        "next(both)",
+    ),
+    "what a class holds": ("class Holder:\n    both = zip(data, (n for n in range(3)))", "next(Holder.both)"),
+    "what an instance holds": (
+        "class Holder: pass\nholder = Holder()\nholder.both, holder.data = enumerate(n for n in range(3)), data",
+        "next(holder.both)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("made", "use"), MADE_OF_LOST.values(), ids=MADE_OF_LOST)
+class TestWhatIsMadeOfALostObject:
+    def test_is_lost_with_it_after_a_restart_and_what_it_shares_comes_back(self, made: str, use: str) -> None:
+        store = MemoryStore()
+        with Notebook(Repository.open(store)) as nb:
+            early = nb.run(f"data = [1, 2]\n{made}\nother = [data]")
+            nb.run("later = 1")
+            shown = nb.look("str(data)")
+        with Notebook(Repository.open(store)) as nb:
+            for target in ("main", early, "main"):
+                nb.checkout(target)
+                assert nb.look("str(data)") == shown
+                assert nb.look("other[0] is data")
+                with pytest.raises(LostValueError, match="a generator cannot be saved"):
+                    nb.look(use)
+
+    def test_keeps_nobody_from_a_checkout_once_it_is_gone(self, made: str, use: str) -> None:
+        with Notebook() as nb:
+            early = nb.run(f"data = [1, 2]\n{made}\nother = [data]")
+            shown = nb.look("str(data)")
+            late = nb.run(
+                "for name in [*globals()]:\n    if name[0] != '_': del globals()[name]\nimport gc\ngc.collect()"
+            )
+            nb.checkout(early)
+            assert nb.look("str(data)") == shown
+            assert nb.look("other[0] is data")
+            with pytest.raises(LostValueError, match="a generator cannot be saved"):
+                nb.look(use)
+            nb.checkout(late)
