@@ -347,3 +347,38 @@ def test_random_numbers_that_a_value_draws_as_it_is_saved_are_not_missing_in_the
         expected = nb.look(drawn)
         nb.run(f"{seeded}; x.v = 1")
         assert nb.look(drawn) == expected
+
+
+# What is in a slot is computed when somebody first asks for it.
+LAZY = """
+class Lazy:
+    __slots__ = ('path', 'content')
+    def __init__(self, path): self.path = path
+    def __getattr__(self, name):
+        if name != 'content': raise AttributeError(name)
+        asked.append(self.path)
+        self.content = [self.path]
+        return self.content"""
+
+
+@pytest.mark.parametrize(
+    "more", ["", "\n    def __setattr__(self, name, value): object.__setattr__(self, name, value)"]
+)
+@pytest.mark.parametrize("base", ["", "(Base)", "(list)", "(dict)", "(set)"])
+def test_a_slot_that_is_filled_when_it_is_asked_for_stays_empty_until_then(base: str, more: str) -> None:
+    with Notebook() as nb:
+        early = nb.run(
+            "class Base:\n    def __init__(self): pass\n"
+            f"asked = []{LAZY.replace('Lazy:', f'Lazy{base}:')}{more}\nlazy = Lazy('a.csv')"
+        )
+        assert nb.run("lazy.path").changed == ()
+        with pytest.raises(AttributeError):
+            nb.look("object.__getattribute__(lazy, 'content')")
+        assert nb.look("asked") == []
+        late = nb.run("lazy.content.append(1)")
+        nb.checkout(early)
+        with pytest.raises(AttributeError):
+            nb.look("object.__getattribute__(lazy, 'content')")
+        assert nb.look("(lazy.path, asked)") == ("a.csv", [])
+        nb.checkout(late)
+        assert nb.look("(object.__getattribute__(lazy, 'content'), asked)") == (["a.csv", 1], ["a.csv"])

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values import references
 from agent_kernel.values.definitions import find_nested_codes
-from agent_kernel.values.introspection import ATOM_IDS, bases_of, class_dict, module_name
+from agent_kernel.values.introspection import ATOM_IDS, bases_of, class_dict, is_made_in_python, module_name
 from agent_kernel.values.pickler import is_dict_doubtful, is_dict_shared, reduce, with_copied_dict, with_shared_dict
 from agent_kernel.values.reducers import Handler, is_notebook_type
 from agent_kernel.values.restore import logs as restored_logs
@@ -518,6 +518,47 @@ def reduce_answering(pickler: Pickler, value: Any) -> Any:
     return (*parts[:3], None, None, restore.answering_slots_state) if has_slots else parts
 
 
+def answers_for_slots(kind: type[Any]) -> bool:
+    """Whether code of the class answers for its slots while nothing is in them, and no code says what of an object is saved."""
+    own = [base for base in bases_of(kind) if not any(base is other for other in _FILLED)]
+    answer = getattr(kind, "__getattr__", None)
+    if not isinstance(answer, types.FunctionType) or not all(map(is_made_in_python, own)):
+        return False
+    is_told = any(hasattr(kind, name) for name in ("__getnewargs__", "__getnewargs_ex__"))
+    return not is_told and any(True for base in own for _ in _slots_of(base))
+
+
+def reduce_slotted(pickler: Pickler, value: Any) -> Any:
+    """An object whose class answers for empty slots: pickle would take the answer for what is in them, and have it computed."""
+    pickler.dump_record.instances.append(value)
+    parts: Any = _NEW, (type(value),), _own_state(value), None, None
+    if is_dict_shared(pickler, value):
+        return with_shared_dict(value, parts)
+    if is_dict_doubtful(pickler, value):
+        parts = with_copied_dict(pickler, value, parts)
+    if parts[2] is None or hasattr(type(value), "__setstate__"):
+        return parts
+    return *parts, restore.answering_slots_state if type(parts[2]) is tuple else restore.attributes_state
+
+
+def _own_state(value: Any) -> Any:
+    """What Python would give to a `__setstate__`, without a question to the object: attributes, and slots if any are filled."""
+    attributes = object.__getattribute__(value, "__dict__") if type(value).__dictoffset__ else None
+    slots: dict[str, object] = {}
+    for base in bases_of(type(value)):
+        for name, slot in _slots_of(base):
+            content = _content_of(slot, value)
+            if content is not _MISSING:
+                slots.setdefault(name, content)
+    return (attributes, slots) if slots else attributes
+
+
+def _slots_of(kind: type) -> Iterator[tuple[str, types.MemberDescriptorType]]:
+    for name, found in list(class_dict(kind).items()):
+        if type(found) is types.MemberDescriptorType:
+            yield name, found
+
+
 # -- what a notebook's class adds to a library's: attributes and slots of which the library's own way of saving knows nothing
 #
 # `random.Random` saves the state of its generator, and `functools.partial` its function: what an object of a class made of
@@ -653,11 +694,10 @@ def _find_left_out(value: Any, set_by_library: Collection[str]) -> tuple[dict[st
             attributes = {name: found for name, found in attributes.items() if name[:1] != "_"}
     slots: dict[str, object] = {}
     for base in itertools.takewhile(is_notebook_type, kind.__mro__):
-        for name, found in list(class_dict(base).items()):
-            if type(found) is types.MemberDescriptorType:
-                content = _content_of(found, value)
-                if content is not _MISSING:
-                    slots[name] = content
+        for name, slot in _slots_of(base):
+            content = _content_of(slot, value)
+            if content is not _MISSING:
+                slots[name] = content
     return attributes, slots
 
 
@@ -753,7 +793,7 @@ def reduce_container(pickler: Pickler, value: Any) -> Any:
         if is_dict_doubtful(pickler, value):
             state = with_copied_dict(pickler, value, (None, None, state))[2]
         return restore.instance, (type(value),), (state, found), None, None, _STATE
-    parts = reduce(value)
+    parts: Any = (_NEW, (type(value),), _state(value)) if answers_for_slots(type(value)) else reduce(value)
     if parts[0] is not _NEW:
         pickler.note_parts(parts)
         return parts
@@ -769,6 +809,9 @@ def reduce_container(pickler: Pickler, value: Any) -> Any:
 
 def _state(value: Any) -> Any:
     """A set's own `__reduce__` leaves slots out; `object`'s way finds both."""
+    state_method: Any = type(value).__getstate__
+    if state_method is object.__getstate__ and answers_for_slots(type(value)):
+        return _own_state(value) or None
     state = value.__getstate__() if hasattr(value, "__getstate__") else value.__dict__
     return state or None
 

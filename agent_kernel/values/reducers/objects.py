@@ -107,6 +107,8 @@ def _handler_for_state(kind: type[Any]) -> Handler:
         return reduce_copied if makes_copies(kind) else custom
     if not is_notebook_type(kind) and instances.is_tuple_made_in_python(kind):
         return instances.reduce_tuple
+    if is_notebook_type(kind) and instances.answers_for_slots(kind):
+        return instances.reduce_slotted
     if _answers_for_any_name(kind):
         return instances.reduce_answering
     if is_notebook_type(kind) and isinstance(kind.__hash__, types.FunctionType) and not hasattr(kind, "__setstate__"):
