@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.notebooks import Notebook
+from tests.support.notebooks import Notebook, names_changed
 
 pytest.importorskip("pandas", minversion="3.0")
 
@@ -97,3 +97,16 @@ def test_tables_in_one_value_share_memory_until_one_is_written_to(column: str) -
             where = f"box[{number}].iloc[0]" if number in (0, 3) else f"box[{number}].loc[0, '{column}']"
             nb.execute(f"{where} = {written}.iloc[1]")
             assert nb.look(f"[repr(part) for part in box[:{number}] + box[{number + 1}:]]") == before
+
+
+@pytest.mark.parametrize("part", ["df.n.values", "df.index", "df.columns", "[df]", "df.T", "{'n': df.kind.array}"])
+@pytest.mark.parametrize("others", ["same = df", "same = df; third = df", "same = df; holder = [df]"])
+def test_a_table_with_several_names_is_no_change_when_something_holds_a_part_of_it(part: str, others: str) -> None:
+    with Notebook() as nb:
+        nb.run(f"import pandas as pd\ndf = pd.DataFrame({{'n': [1, 2], 'kind': ['a', 'b']}})\n{others}")
+        made = nb.run(f"part = {part}")
+        assert names_changed(made) == {"part"}
+        changed = nb.run("df.loc[0, 'n'] = 3")
+        assert names_changed(changed) >= {"df", "same"}
+        nb.checkout(made)
+        assert nb.look("(list(df.n), same is df)") == ([1, 2], True)
