@@ -155,7 +155,9 @@ class Loader:
                 done = sum(stream.is_done for stream in streams)
                 streams = [stream.again() if stream in again else stream for stream in streams]
                 self._run([stream for stream in streams if not stream.is_done])
-            for stream in streams:
+            failed = [(stream, failure.error) for stream in streams if (failure := stream.failure) is not None]
+            self._broken |= {uid: error for stream, error in failed for uid in stream.class_ids}
+            for stream, _ in failed:
                 self._load_rest(stream)
         for (_, name), kind in self._provisional.items():
             if class_dict(kind).get(name, self) is None:

@@ -183,14 +183,22 @@ class Streams:
         self.is_done = True
 
     def load_rest(self, namespace: dict[str, object]) -> None:
-        """Load what does not lead to the object that fails, where several names share the group."""
-        if self.failure is None or len(self.group.slots) < 2 or self.group.layout.skeletons or self.group.is_plain:
+        """Load what leads neither to the object that fails nor to a class of the group, where several names share it.
+
+        The classes count as broken: they are not made again.
+        """
+        layout = self.group.layout
+        if self.failure is None or len(self.group.slots) < 2 or self.group.is_plain:
+            return
+        if layout.skeletons and not layout.fills:
             return
         from agent_kernel.values.loader import TolerantUnpickler
 
         failure = self.failure
         self.begin_again()
         self._kind = TolerantUnpickler
+        for step in (self.fill_methods, self.fill_early, self.fill_attributes):
+            step()
         values = self._values()
         broken = [found for unpickler in self._unpicklers.values() for found in getattr(unpickler, "broken", ())]
         named = zip(self.group.members, (values[slot] for slot in self.group.slots), strict=True)

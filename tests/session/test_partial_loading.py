@@ -281,3 +281,48 @@ def test_what_cannot_be_loaded_is_carried_over_restarts_like_the_rest(breaks: Br
         breaks.mend()
         nb.checkout()
         assert nb.look("(f.v, x, later, z)") == (1, [1], 2, 1)
+
+
+# Code that has hold of `table` and `rows`, and of what only the library can make; and the names that are lost with that.
+CLASSES_OF_A_LIBRARY = {
+    "a class made of one of its classes": ("class Sub(demo.Base):\n    held = [table, rows]", {"Sub"}),
+    "and its instances": ("class Sub(demo.Base): pass\nsub = Sub()\nSub.held, sub.rows = table, rows", {"Sub", "sub"}),
+    "a class that holds one of its objects": (
+        "class Own:\n    tool = demo.Thing(rows)\nown = Own()\nown.table = table",
+        {"Own", "own"},
+    ),
+    "a data class with a field of its type": (
+        "from dataclasses import dataclass\n@dataclass\nclass Own:\n    base: demo.Base\n    rows: list\nown = Own(1, rows)",
+        {"Own", "own"},
+    ),
+    "an enumeration with one of its objects": (
+        "import enum\nclass Own(enum.Enum):\n    A = rows\n    B = demo.Thing(1)\nown = Own.A",
+        {"Own", "own"},
+    ),
+    "a function that closes over one of its objects": (
+        "def make(tool, held):\n    return lambda: (tool, held)\nown = make(demo.Thing(1), [table, rows])",
+        {"own"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "lost"), CLASSES_OF_A_LIBRARY.values(), ids=CLASSES_OF_A_LIBRARY)
+def test_data_comes_back_though_a_class_that_cannot_be_loaded_holds_it(
+    code: str, lost: set[str], demo: Callable[[bool], None]
+) -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run(f"import demo\ntable, rows = {{'n': [1, 2]}}, [1]\nboth = [table, rows]\n{code}\ndel demo")
+    demo(False)
+    with Notebook(Repository.open(store)) as again:
+        told = again.checkout().unsaved
+        assert {name for one in told for name in one.name.split(", ")} == lost
+        assert all("No module named 'demo'" in one.reason for one in told)
+        assert again.look("(table, rows)") == ({"n": [1, 2]}, [1])
+        assert again.look("both[0] is table and both[1] is rows")
+        assert names_changed(again.run("rows.append(2)")) == {"both", "rows"}
+    demo(True)
+    with Notebook(Repository.open(store)) as third:
+        assert third.checkout().unsaved == ()
+        assert third.look("(table, rows)") == ({"n": [1, 2]}, [1, 2])
+        assert all(name in third.namespace for name in lost)
