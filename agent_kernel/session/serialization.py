@@ -971,7 +971,7 @@ class Dumps:
         dump = self.by_name[name].dumped.dump
         if not before.keys() <= {*now, *ids_of((*dump.instances, *_instances(dump.met)))}:
             return False  # it led to an object that it does not lead to any more
-        components = self._components_of(frozenset(before), group.members)
+        components = self._components_of(frozenset(before), dump, group.members)
         members = self.values([name])
         if components is None or members is None:
             return False
@@ -981,16 +981,15 @@ class Dumps:
         except FOREIGN:
             return False
 
-    def _components_of(self, roots: frozenset[int], partners: Iterable[str]) -> Components | None:
-        """The components of these objects, as far as they are still part of what was dumped.
+    def _components_of(self, roots: frozenset[int], dump: Dump, partners: Iterable[str]) -> Components | None:
+        """The components of these objects, which the dump of a variable met.
 
         Args:
             partners: the variables that may be bound to one of them.
         """
         if roots not in self._as_before:
             made = Components(self.living, self.namespace)
-            dumps = (compared.dumped.dump for compared in self.by_name.values())
-            found = {id(value): value for dump in dumps for value in (*dump.instances, *_instances(dump.met))}
+            found = {id(value): value for value in (*dump.instances, *_instances(dump.met))}
             # What a variable was dumped as is what others were compared by, and a dump of it as a component is another.
             for name in partners:
                 value, compared = self.namespace.get(name), self.by_name.get(name)

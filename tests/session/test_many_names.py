@@ -77,6 +77,7 @@ VIEWS = each("g[f'v{{i}}'] = base[i:i + 3]", BASE)
 ROWS = f"{BASE}\nv = [base[i] for i in range({{n}})]\nw = [(base[i], base[i + 2]) for i in range({{n}})]"
 HELD = each("g[f'v{{i}}'] = [logging.root.handlers]", "import logging")
 CLASSES = each("g[f'K{{i}}'] = type(f'K{{i}}', (), {{'__module__': '__main__', 'x': i}})")
+TABLES = each("g[f'v{{i}}'] = g[f'w{{i}}'] = pd.Series([i, 2])", "import pandas as pd")
 APPEND = each("g[f'v{{i}}'].append(0)")
 # What one cell makes, and what the next one does to it; `{n}` is the number of names.
 WORK = {
@@ -93,6 +94,7 @@ WORK = {
     "views of one array changed": (VIEWS, each("g[f'v{{i}}'][0] = 7")),
     "lists of rows of one array changed": (ROWS, "v[0] = base[5]; w[0] = base[6], base[7]"),
     "what a library holds in all": (HELD, APPEND),
+    "a part taken of each table that has two names": (TABLES, each("g[f'x{{i}}'] = g[f'v{{i}}'].index")),
     "classes changed": (CLASSES, each("g[f'K{{i}}'].x = None")),
 }
 IN_ALL = "one, some and many names changed in place"
