@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from ctypes import string_at
-from itertools import chain, islice, takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -189,8 +189,8 @@ class Recorder:
 
     def _set_in_libraries(self, draft: Draft, head: Head) -> tuple[str, ...]:
         bases = (draft.restores or head.commit, *draft.other_parents)
-        then = (self.repo.commit_at(base).set_in_libraries for base in bases if base is not None)
-        return self.libraries.names_after(chain.from_iterable(then))
+        then = [name for base in bases if base is not None for name in self.repo.commit_at(base).set_in_libraries]
+        return self.libraries.names_after(then) if then or self.libraries.are_any else ()
 
     @staticmethod
     def _first_parents(draft: Draft, head: Head) -> tuple[ObjectId, ...]:

@@ -68,6 +68,7 @@ class LibraryAttributes:
     """What the cells of a process have set."""
 
     def __init__(self) -> None:
+        self.are_any = False  # whether a cell has set one: most sessions never ask for more
         self._known: dict[str, Attribute] = {}
         self._pylab = False
 
@@ -89,6 +90,7 @@ class LibraryAttributes:
                 earlier = Attribute(owner, name, _UNKNOWN)
             if earlier is not None and earlier.is_set():
                 self._known.setdefault(full, earlier)
+        self.are_any = self._pylab or bool(self._known)
 
     def names(self) -> set[str]:
         """What is set now, by cells of this process."""

@@ -890,7 +890,9 @@ class Session(Committing):
             f"with the code that {module} has now, not as it was then: {names}"
             for names, module in self.workspace.find_of_changed_modules(loaded)
         ]
-        notes += describe_differences(self.repo, commit, self.workspace.living.libraries.names(), label_of)
+        libraries = self.workspace.living.libraries
+        if libraries.are_any or (commit is not None and self.repo.commit_at(commit).set_in_libraries):
+            notes += describe_differences(self.repo, commit, libraries.names(), label_of)
         threads = self.workspace.find_running_threads()
         if threads and loaded.values:
             notes.append(f"still running with the objects they had: {', '.join(threads)}")
