@@ -45,6 +45,7 @@ _UNKNOWN = object()  # of a library that the cell itself imported
 _FURTHEST: Final = 10_000  # commits to look through for the cell that set something
 _LONGEST_PATH: Final = 200  # characters
 _SHOWN: Final = 10  # names in one line
+_WHY: Final = "commits do not save what cells set in libraries"
 
 Owner = type | ModuleType
 Label = Callable[[ObjectId, Commit], str]
@@ -101,41 +102,54 @@ class LibraryAttributes:
         return tuple(sorted({*parent} - self._known.keys() | self.names()))
 
 
-def describe_differences(repo: Repository, commit: ObjectId | None, now: Collection[str], label: Label) -> list[str]:
+def describe_differences(
+    repo: Repository,
+    commit: ObjectId | None,
+    namespace: Mapping[str, object],
+    now: Collection[str],
+    label: Label,
+) -> list[str]:
     """What to say of what is set now where the variables are those of a commit.
 
     Args:
+        namespace: these variables.
         label: what a commit is called whose cell is to be run again.
     """
     then = {*(() if commit is None else repo.commit_at(commit).set_in_libraries)}
-    staying = sorted({*now} - then - {PYLAB})
-    stay = "stays as a cell set it" if len(staying) == 1 else "stay as cells set them"
-    lines = [f"{_joined(staying)} {stay}: a checkout changes no library"] if staying else []
     absent = then - {*now}
-    return [*_describe_absent(repo, commit, absent, label), *lines] if commit is not None and absent else lines
+    found = _find_makers(repo, commit, namespace, absent) if commit is not None and absent else ()
+    makers = [(label(*made), names) for made, names in found]
+    lines = _describe_absent(makers[::-1])  # first the oldest cell: later ones may need what it makes
+    if staying := sorted({*now} - then - {PYLAB}):
+        stay = "stays as a cell set it" if len(staying) == 1 else "stay as cells set them"
+        lines.append(f"{_joined(staying)} {stay}: {_WHY}")
+    return lines
 
 
-def _describe_absent(repo: Repository, commit: ObjectId, names: set[str], label: Label) -> Iterator[str]:
-    for (id, made), own in _find_makers(repo, commit, names):
-        again = f"run the cell of {label(id, made)} again to have"
-        if PYLAB in own:
-            yield f"what %pylab put into the namespace is not here: {again} it back"
-        plain = sorted(own - {PYLAB})
-        if plain:
-            it = "it" if len(plain) == 1 else "them"
-            yield f"{_joined(plain)} {'is' if it == 'it' else 'are'} not set: no commit holds what cells set in a library; {again} {it} back"
+def _describe_absent(makers: Iterable[tuple[str, set[str]]]) -> list[str]:
+    lines: list[str] = []
+    why = f": {_WHY}"
+    for maker, names in makers:
+        if PYLAB in names:
+            lines.append(f"to have the names of %pylab again, run the cell of {maker}: commits do not save them")
+        if plain := sorted(names - {PYLAB}):
+            lines.append(f"to set {_joined(plain)} again, run the cell of {maker}{why}")
+            why = ""  # one line with it is enough
+    return lines
 
 
 def _find_makers(
-    repo: Repository, commit: ObjectId, names: set[str]
+    repo: Repository, commit: ObjectId, namespace: Mapping[str, object], names: set[str]
 ) -> Iterator[tuple[tuple[ObjectId, Commit], set[str]]]:
-    """The commits of the cells that set these names, as far back as is looked and can be read."""
+    """The commits of the last cells that set these names, newest first, as far back as is looked and can be read."""
     ways = [(commit, names)]
     for _ in range(_FURTHEST):
         if not ways:
             return
         id, todo = ways.pop()
         here = repo.commit_at(id)
+        own = _find_set_by(here, namespace, todo)
+        todo = todo - own
         origins = (here.restores, *here.parents[1:]) if here.restores else here.parents
         for origin in origins:
             try:
@@ -145,9 +159,18 @@ def _find_makers(
             todo = todo - held
             if held:
                 ways.append((origin, held))
-        if todo:
-            yield (id, here), todo
+        if own or todo:
+            yield (id, here), own | todo
     yield from (((id, repo.commit_at(id)), todo) for id, todo in ways)
+
+
+def _find_set_by(commit: Commit, namespace: Mapping[str, object], names: set[str]) -> set[str]:
+    """Those of the names that the text of its cell sets: an earlier cell may have set them to something else."""
+    source = "" if commit.cell is None else commit.cell.source
+    if not any(name.rpartition(".")[2] in source for name in names):
+        return set()
+    found = {full for full, *_ in _find(source, _targets(source), namespace)}
+    return names & (found | ({PYLAB} if _RUNS_PYLAB.search(source) else set()))
 
 
 def _joined(names: Sequence[str]) -> str:

@@ -892,7 +892,7 @@ class Session(Committing):
         ]
         libraries = self.workspace.living.libraries
         if libraries.are_any or (commit is not None and self.repo.commit_at(commit).set_in_libraries):
-            notes += describe_differences(self.repo, commit, libraries.names(), label_of)
+            notes += describe_differences(self.repo, commit, self.namespace, libraries.names(), label_of)
         threads = self.workspace.find_running_threads()
         if threads and loaded.values:
             notes.append(f"still running with the objects they had: {', '.join(threads)}")

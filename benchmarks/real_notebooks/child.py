@@ -126,7 +126,7 @@ def _restart(task: dict[str, Any], found: dict[str, Any]) -> None:
     said = {*_said(driver), *task["said"]}
     now = fingerprints(driver.namespace, driver.before)
     said |= _named(text) & task["end"].keys()  # where nothing was loaded, the message may be all there is
-    said |= set(task["shells"]) if "what %pylab put" in text else set()
+    said |= set(task["shells"]) if "the names of %pylab" in text else set()
     found["said"] = sorted(said)
     found["error"] = ran.error
     found["wrong"] = differences(task["end"], now, said)

@@ -66,14 +66,14 @@ def test_what_pylab_put_there_is_named_after_a_restart_until_it_runs_again(place
         shell.run("%pylab inline")
         made = shell.log()[0]["id"][:8]
         shell.run("y = rand(x, 2)")
-        assert "what %pylab" not in shell.run("%agent checkout HEAD~1").out
+        assert "names of %pylab" not in shell.run("%agent checkout HEAD~1").out
         shell.run("%agent checkout main")
     with Shell(store=place) as again:
         bind(again)
-        line = f"what %pylab put into the namespace is not here: run the cell of {made} (%pylab inline) again to have it back"
+        line = f"to have the names of %pylab again, run the cell of {made} (%pylab inline): commits do not save them"
         assert line in again.run("%agent checkout").out
         again.run("%pylab inline")
-        assert "what %pylab" not in again.run("%agent checkout HEAD").out
+        assert "names of %pylab" not in again.run("%agent checkout HEAD").out
 
 
 def test_undo_of_the_checkout_after_a_restart_says_that_the_variables_are_out_of_memory_again(place: str) -> None:

@@ -30,10 +30,11 @@ def clean() -> Iterator[None]:
                 setattr(owner, name, before[name])
 
 
-def not_set(name: str, made: str, title: str, it: str = "it") -> str:
-    verb = "is" if it == "it" else "are"
-    again = f"run the cell of {made[:8]} ({title}) again to have {it} back"
-    return f"{name} {verb} not set: no commit holds what cells set in a library; {again}"
+WHY = "commits do not save what cells set in libraries"
+
+
+def not_set(name: str, made: str, title: str) -> str:
+    return f"to set {name} again, run the cell of {made[:8]} ({title})"
 
 
 SET = {  # a cell, and what it sets
@@ -55,8 +56,9 @@ def test_what_a_cell_set_in_a_library_is_named_after_a_restart_with_the_cell_to_
         nb.run(START)
         made = nb.run(cell)
         nb.run("x = 1")
+    title = cell.partition("\n")[0]
     with Notebook(Repository.open(store)) as again:
-        assert again.checkout("main").notes == (not_set(full, rev(made), cell.partition("\n")[0]),)
+        assert again.checkout("main").notes == (f"{not_set(full, rev(made), title)}: {WHY}",)
 
 
 def test_a_restart_says_it_until_a_cell_sets_it_again() -> None:
@@ -67,28 +69,40 @@ def test_a_restart_says_it_until_a_cell_sets_it_again() -> None:
     for _ in range(2):
         del fractions.Fraction.half, fractions.Fraction.weight  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
         with Notebook(Repository.open(store)) as again:
-            line = not_set(
-                f"{FULL} and fractions.Fraction.weight", rev(made), "Fraction.half = half; Fraction.weight = 3", "them"
-            )
+            both = f"{FULL} and fractions.Fraction.weight"
+            line = f"{not_set(both, rev(made), 'Fraction.half = half; Fraction.weight = 3')}: {WHY}"
             assert again.checkout("main").notes == (line,)
             again.run("y = 2")
             assert again.checkout("HEAD").notes == (line,)
-            made_again = again.run("Fraction.half = half; Fraction.weight = 3")
-            assert again.checkout(made_again).notes == ()
+            made = again.run("Fraction.half = half; Fraction.weight = 3")
+            assert again.checkout(made).notes == ()
+
+
+def test_the_last_cell_that_set_it_is_named_and_cells_in_the_order_to_run_them() -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run(START)
+        nb.run("Fraction.half = 1")
+        weight = nb.run("Fraction.weight = 3")
+        half = nb.run("Fraction.half = half")
+        nb.run("class Own: pass\nown = Own(); own.half = own.weight = 4; text = 'Fraction.half'")
+    with Notebook(Repository.open(store)) as again:
+        assert again.checkout("main").notes == (
+            f"{not_set('fractions.Fraction.weight', rev(weight), 'Fraction.weight = 3')}: {WHY}",
+            not_set(FULL, rev(half), "Fraction.half = half"),
+        )
 
 
 def test_a_checkout_names_what_stays_set() -> None:
     with Notebook() as nb:
         first = nb.run(START)
         second = nb.run("Fraction.half = half")
-        stays = f"{FULL} stays as a cell set it: a checkout changes no library"
+        stays = f"{FULL} stays as a cell set it: {WHY}"
         assert nb.checkout(first).notes == (stays,)
         assert nb.checkout(second).notes == ()
         assert nb.rollback(first).notes[-1] == stays
         nb.run("Fraction.weight = 3")
-        assert nb.checkout(first).notes == (
-            f"{FULL} and fractions.Fraction.weight stay as cells set them: a checkout changes no library",
-        )
+        assert nb.checkout(first).notes == (f"{FULL} and fractions.Fraction.weight stay as cells set them: {WHY}",)
 
 
 def test_a_merge_names_what_either_side_had_set() -> None:
@@ -101,7 +115,7 @@ def test_a_merge_names_what_either_side_had_set() -> None:
         other.checkout("main")
         other.run("x = 1")
         other.session.merge("side")
-        assert other.checkout("HEAD").notes == (not_set(FULL, rev(made), "Fraction.half = half"),)
+        assert other.checkout("HEAD").notes == (f"{not_set(FULL, rev(made), 'Fraction.half = half')}: {WHY}",)
 
 
 @pytest.mark.parametrize("back", ["del Fraction.half", "delattr(Fraction, 'half')"])
