@@ -637,13 +637,22 @@ for _code, _operands in ((pickle.REDUCE, 2), (pickle.NEWOBJ, 2), (pickle.NEWOBJ_
     TolerantUnpickler.dispatch[_code[0]] = _wrap_step(_Python.dispatch[_code[0]], _operands)
 
 
+# Steps that fill a container, and how far below the top of the stack it lies; 0: the items are on a stack of their own.
+_FILLS = (
+    *((pickle.APPEND, 2), (pickle.SETITEM, 3)),
+    *((pickle.APPENDS, 0), (pickle.SETITEMS, 0), (pickle.ADDITEMS, 0)),
+)
+
+
 class SparingUnpickler(Finding, _Python):  # type: ignore[misc]
     """Where an object cannot be made of a lost one (a `map` over a generator), leaves the placeholder in its place."""
 
     dispatch: ClassVar[dict[int, Callable[[Any], None]]] = dict(_Python.dispatch)
 
 
-def _wrap_making(step: Callable[[Any], None], taken: int) -> Callable[[Any], None]:
+def _wrap_sparing_step(step: Callable[[Any], None], taken: int) -> Callable[[Any], None]:
+    """A step that makes an object: where that fails, the lost object among its parts takes its place."""
+
     def load(self: Any) -> None:
         parts = self.stack[-taken:]
         before = len(self.stack) - taken
@@ -683,8 +692,8 @@ def _find_lost(parts: Iterable[object]) -> Placeholder | None:
     return None
 
 
-def _wrap_filling(step: Callable[[Any], None], below: int) -> Callable[[Any], None]:
-    """A step that fills what lies so far below the top of the stack; 0: the items are on a stack of their own."""
+def _wrap_sparing_fill(step: Callable[[Any], None], below: int) -> Callable[[Any], None]:
+    """A step that fills an object; a placeholder in its place stays as it is."""
 
     def load(self: Any) -> None:
         if type(self.stack[-below] if below else self.metastack[-1][-1]) is not Placeholder:
@@ -698,12 +707,9 @@ def _wrap_filling(step: Callable[[Any], None], below: int) -> Callable[[Any], No
 
 
 for _code, _operands in ((pickle.REDUCE, 2), (pickle.NEWOBJ, 2), (pickle.NEWOBJ_EX, 3)):
-    SparingUnpickler.dispatch[_code[0]] = _wrap_making(_Python.dispatch[_code[0]], _operands)
-for _code, _below in (
-    *((pickle.BUILD, 2), (pickle.APPEND, 2), (pickle.SETITEM, 3)),
-    *((pickle.APPENDS, 0), (pickle.SETITEMS, 0), (pickle.ADDITEMS, 0)),
-):
-    SparingUnpickler.dispatch[_code[0]] = _wrap_filling(_Python.dispatch[_code[0]], _below)
+    SparingUnpickler.dispatch[_code[0]] = _wrap_sparing_step(_Python.dispatch[_code[0]], _operands)
+for _code, _below in ((pickle.BUILD, 2), *_FILLS):
+    SparingUnpickler.dispatch[_code[0]] = _wrap_sparing_fill(_Python.dispatch[_code[0]], _below)
 
 
 class LendingUnpickler(Finding, _Python):  # type: ignore[misc]
@@ -767,10 +773,6 @@ def _build_lent(self: Any) -> None:
 
 LendingUnpickler.dispatch[pickle.BUILD[0]] = _build_lent
 
-_FILLS = (
-    *((pickle.APPEND, 2), (pickle.SETITEM, 3)),
-    *((pickle.APPENDS, 0), (pickle.SETITEMS, 0), (pickle.ADDITEMS, 0)),
-)
 for _code, _below in _FILLS:
     LendingUnpickler.dispatch[_code[0]] = _wrap_fill(_Python.dispatch[_code[0]], _below)
 
@@ -823,15 +825,15 @@ _HOOKS = ("__setstate__", "__new__", "__hash__", "__eq__", "__setattr__", "__get
 _HOOKS_OF_MAKING = ("__init__", "__post_init__")
 # Making a class runs the first of its bases, and a person's call of a metaclass the others.
 _HOOKS_OF_CLASSES = ("__init_subclass__", "__init__", "__new__", "__call__")
-# What code says that can get hold of the namespace.
+# Names in code that can get hold of the whole namespace.
 _LEADS_TO_ALL_NAMES = frozenset(
     {
         *("globals", "exec", "eval", "modules", "import_module", "__import__", "__main__"),
         *("__globals__", "user_ns"),
     }
 )
-_MOST_BYTES = 1 << 25  # of an array
-_MOST_OBJECTS = 10_000  # of which it is noted what they hold
+_MOST_BYTES = 1 << 25  # of an array whose content is kept
+_MOST_OBJECTS = 10_000  # whose attributes are kept
 _COUNTED_IDS = frozenset(map(id, (int, float, itertools.count)))
 _SAY_HOW = ("__reduce__", "__reduce_ex__", "__getstate__", "__getnewargs__", "__getnewargs_ex__")
 
@@ -862,7 +864,7 @@ class Guard:
         self._bindings: dict[str, object] = {}
         self._seen: dict[int, object] = {}
         self._before = dict(namespace)
-        self._binds_any = False  # whether code that runs may bind a name that it does not say
+        self._binds_any = False  # whether code that runs may bind any name: it gets hold of the namespace
         self._followed: dict[int, type] = {}  # classes of which there may be a million objects
         self.names_used: set[str] = set()  # by code that runs while objects are loaded
 
@@ -928,7 +930,7 @@ class Guard:
         self._contents[id(made)] = made, content
 
     def keep_containers(self, values: Iterable[object]) -> None:
-        """What containers among these values hold, and objects of the notebook's, and those in them."""
+        """What these values hold, and those below them, if they are containers or objects of the notebook."""
         level = list(values)
         objects = 0
         while level:

@@ -169,7 +169,7 @@ class Streams:
                 continue
             if type(made) is collections.Counter:
                 continue  # what the stream makes it of would not go into this one
-            if not _let_go_of(unpickler.broken, made, namespace):
+            if not _leave_out_broken(made, unpickler.broken, namespace):
                 continue
             found[name] = made
             held = (classes.attributes_of(made) or {}).values()
@@ -387,7 +387,7 @@ _MOVED = {
 _FOREIGN = "PosixPath" if os.name == "nt" else "WindowsPath"  # a path that this operating system does not have
 
 
-def _let_go_of(broken: Sequence[object], made: Any, namespace: dict[str, object]) -> bool:
+def _leave_out_broken(made: Any, broken: Sequence[object], namespace: dict[str, object]) -> bool:
     """Leave out of a container, or of what an object holds, what leads to broken objects; False where that cannot be."""
     if not leads_to(made, broken, namespace):
         return True
