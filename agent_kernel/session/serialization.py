@@ -1078,7 +1078,9 @@ class Dumps:
         anchors = self._known_items(members, before) if before is not None and known else ()
         named = before.reach.named if before is not None else ()
         # Most names of a group that changed are saved together again: what each is by itself is then looked at by nobody.
-        digest = b"" if alone and before is not None and len(before.members) > 1 else self._digests.pop(tuple(members), None)
+        digest = (
+            b"" if alone and before is not None and len(before.members) > 1 else self._digests.pop(tuple(members), None)
+        )
         try:
             components = self.components if alone and not any(map(is_class_entry, members)) else None
             dumped = dump_group(
