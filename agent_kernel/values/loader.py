@@ -617,6 +617,8 @@ def _wrap_step(step: Callable[[Any], None], taken: int) -> Callable[[Any], None]
         if not any(map(self.is_broken, parts)):
             try:
                 step(self)
+            except _ENDS_ALL:
+                raise
             except Exception:  # noqa: BLE001  # foreign code runs here
                 # A function that was to set the state of what it is given first.
                 arguments = parts[-1] if parts and type(parts[-1]) is tuple else ()
@@ -658,6 +660,8 @@ def _wrap_sparing_step(step: Callable[[Any], None], taken: int) -> Callable[[Any
         before = len(self.stack) - taken
         try:
             step(self)
+        except _ENDS_ALL:
+            raise
         except Exception:
             lost = None if _sets_state(*parts[:2]) else _find_lost(parts)
             if lost is None:
@@ -786,6 +790,8 @@ def _wrap_tolerant_fill(step: Callable[[Any], None], below: int) -> Callable[[An
         levels = len(self.metastack) - (not below)
         try:
             step(self)
+        except _ENDS_ALL:
+            raise
         except Exception:  # noqa: BLE001  # foreign code runs here
             self.note(target)
             if len(self.metastack) > levels:
@@ -806,6 +812,8 @@ def _load_build(self: Any) -> None:
         if self.is_broken(target):
             raise TypeError
         _Python.dispatch[pickle.BUILD[0]](self)
+    except _ENDS_ALL:
+        raise
     except Exception:  # noqa: BLE001  # foreign code runs here
         self.note(target)
         del self.stack[depth - 1 :]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from agent_kernel.errors import LostValueError
+from agent_kernel.errors import LostValueError, StoreUnavailableError
 from agent_kernel.repository import Unsaved, short
 from agent_kernel.session import Repository, Versioned
 from agent_kernel.storage import MemoryStore
 from agent_kernel.values.aliases import SaveFailure
+from agent_kernel.values.loader import SparingUnpickler, TolerantUnpickler
+from agent_kernel.values.surface import Placeholder
 from tests.support.notebooks import Notebook, names_changed
 
 
@@ -334,3 +338,13 @@ class TestWhatIsMadeOfALostObject:
             with pytest.raises(LostValueError, match="a generator cannot be saved"):
                 nb.look(use)
             nb.checkout(late)
+
+
+@pytest.mark.parametrize("unpickler", [SparingUnpickler, TolerantUnpickler])
+def test_a_store_that_goes_away_while_such_values_load_is_no_lost_object(unpickler: Any) -> None:
+    def read(_: object) -> object:
+        raise StoreUnavailableError("memory:", "it is gone")
+
+    state = SimpleNamespace(stack=[read, (Placeholder.__new__(Placeholder),)], is_broken=lambda _: False)
+    with pytest.raises(StoreUnavailableError):
+        unpickler.dispatch[pickle.REDUCE[0]](state)
