@@ -63,7 +63,7 @@ from agent_kernel.session.history import (
     variables,
     within_cell,
 )
-from agent_kernel.session.library_attributes import Before
+from agent_kernel.session.process_state import Before
 from agent_kernel.session.snapshot import Repository
 from agent_kernel.session.tracking import IgnoreList
 from agent_kernel.session.workspace import Touched, Workspace
@@ -308,7 +308,7 @@ class Running(msgspec.Struct):
     step: int | None = None
     operations_before: int = 0  # operations before it
     thread: int = 0  # that it runs on
-    in_libraries: Before = None  # what it may set there, as it was before it ran
+    before: Before | None = None  # what it may set in the process
 
 
 logger = logging.getLogger(__name__)
@@ -411,7 +411,7 @@ class Committing:
         self.runs_cells = False
         self._record_commits: RecordCommits | None = None
         self._skip = skip
-        self._recorder = Recorder(repo, self.id, self.workspace.living.libraries)
+        self._recorder = Recorder(repo, self.id, self.workspace.living.process)
         self._thread = threading.get_ident()
         self._holder = Holder.of_this_process(self.id)
         self._cell: Running | None = None
@@ -768,7 +768,7 @@ class Committing:
         self._cell = Running(source, cell_id, number, author or self.author, time.perf_counter(), outside)
         self._cell.operations_before = len(self._operations.done)
         self._cell.thread = threading.get_ident()
-        self._cell.in_libraries = self.workspace.living.libraries.look_before(source, self.namespace)
+        self._cell.before = self.workspace.living.process.look_before(source, self.namespace)
         self.workspace.begin()
         return found
 
@@ -808,7 +808,7 @@ class Committing:
             return None
         self._cell = None
         self.workspace.monitor.stop()
-        self.workspace.living.libraries.note(running.source, self.namespace, running.in_libraries)
+        self.workspace.living.process.note(running.source, self.namespace, running.before)
         if only_commands(running.source):
             return None
         interrupted = isinstance(error, KeyboardInterrupt)
@@ -1143,7 +1143,7 @@ class Committing:
         reopen: Callable[[], None] | None = getattr(self.repo.store, "reopen_after_fork", None)
         if reopen is not None:
             reopen()
-        pending, self._recorder = self._recorder.pending, LooseRecorder(self.repo, self.id, self._recorder.libraries)
+        pending, self._recorder = self._recorder.pending, LooseRecorder(self.repo, self.id, self._recorder.process)
         self._recorder.pending = pending
         self._publishing = threading.RLock()  # the thread that had the other one is not here
         self._recorder.masks(self.repo.masked_names(), self.namespace)

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from agent_kernel.records.lines import Pending
     from agent_kernel.repository import Outputs
     from agent_kernel.repository.commits import Recent
-    from agent_kernel.session.library_attributes import LibraryAttributes
+    from agent_kernel.session.process_state import ProcessState
     from agent_kernel.session.provenance import Forgotten, NotebookCell, NotebookSnapshot
 
 
@@ -96,10 +96,10 @@ class Draft(msgspec.Struct):
 class Recorder:
     """Writes the commits of one session."""
 
-    def __init__(self, repo: Repository, session_id: str, libraries: LibraryAttributes) -> None:
+    def __init__(self, repo: Repository, session_id: str, process: ProcessState) -> None:
         self.repo = repo
         self.session_id = session_id
-        self.libraries = libraries
+        self.process = process
         self._environment = EnvironmentWatch()
         self._stored_environment: tuple[ObjectId | None, bytes] = None, b""
         self._random: tuple[ObjectId, bytes] | None = None  # the last state of generators, and its bytes
@@ -190,7 +190,7 @@ class Recorder:
     def _set_in_libraries(self, draft: Draft, head: Head) -> tuple[str, ...]:
         bases = (draft.restores or head.commit, *draft.other_parents)
         then = [name for base in bases if base is not None for name in self.repo.commit_at(base).set_in_libraries]
-        return self.libraries.names_after(then) if then or self.libraries.are_any else ()
+        return self.process.names_after(then) if then or self.process.are_any else ()
 
     @staticmethod
     def _first_parents(draft: Draft, head: Head) -> tuple[ObjectId, ...]:

@@ -44,7 +44,7 @@ from agent_kernel.session.history import (
     tree_edits,
     variables,
 )
-from agent_kernel.session.library_attributes import describe_differences
+from agent_kernel.session.process_state import describe_differences
 from agent_kernel.session.snapshot import close_names
 from agent_kernel.session.tracking import label_of
 from agent_kernel.session.workspace import Loaded
@@ -890,9 +890,9 @@ class Session(Committing):
             f"with the code that {module} has now, not as it was then: {names}"
             for names, module in self.workspace.find_of_changed_modules(loaded)
         ]
-        libraries = self.workspace.living.libraries
-        if libraries.are_any or (commit is not None and self.repo.commit_at(commit).set_in_libraries):
-            notes += describe_differences(self.repo, commit, self.namespace, libraries.names(), label_of)
+        process = self.workspace.living.process
+        if process.are_any or (commit is not None and self.repo.commit_at(commit).set_in_libraries):
+            notes += describe_differences(self.repo, commit, self.namespace, process.names(), label_of)
         threads = self.workspace.find_running_threads()
         if threads and loaded.values:
             notes.append(f"still running with the objects they had: {', '.join(threads)}")

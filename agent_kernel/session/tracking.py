@@ -35,7 +35,7 @@ import msgspec
 from agent_kernel.errors import AgentKernelError
 from agent_kernel.repository import Repository, short
 from agent_kernel.session.history import title
-from agent_kernel.session.library_attributes import LibraryAttributes
+from agent_kernel.session.process_state import ProcessState
 from agent_kernel.text import shorten
 from agent_kernel.values import CLASS_PREFIX
 from agent_kernel.values.introspection import ATOM_IDS, Rows, differences, ids_in
@@ -912,7 +912,7 @@ class Living:
     def __init__(self, commits: FindCells = _find_no_cells) -> None:
         self._commits = commits
         self.session = ""
-        self.libraries = LibraryAttributes()
+        self.process = ProcessState()
         self.cell = ""  # what made a new token, for the way out: "cell [3]"
         self._tokens: dict[int, tuple[_Reference, str]] = {}
         self._objects: dict[str, _Reference] = {}

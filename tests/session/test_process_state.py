@@ -1,16 +1,24 @@
-"""What cells set on classes and modules of libraries is in no commit, and a checkout says so where it matters."""
+"""What cells set on classes and modules of libraries, and settings, are in no commit, and a checkout says so where it matters."""
 
 from __future__ import annotations
 
+import decimal
 import fractions
+import logging
+import os
 import statistics
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
+import matplotlib
+import numpy
+import pandas
 import pytest
 
 from agent_kernel.session import Repository
-from agent_kernel.session.library_attributes import LibraryAttributes
+from agent_kernel.session.process_state import ProcessState
 from agent_kernel.storage import MemoryStore
 from tests.support.notebooks import Notebook, rev
 
@@ -165,6 +173,133 @@ def test_a_look_at_what_a_cell_sets_runs_no_code_of_its_objects() -> None:
             asked.append(name)
             return self
 
-    looks = LibraryAttributes()
-    assert looks.look_before("lead.name = 3; lead.part.name = 4; setattr(lead, 'x', 1)", {"lead": Asks()}) is None
+    looks = ProcessState()
+    found = looks.look_before("lead.name = 3; lead.part.name = 4; setattr(lead, 'x', 1)", {"lead": Asks()})
+    assert found.attributes is None
     assert asked == []
+
+
+# -- settings
+
+WHY_SETTINGS = "commits do not save settings"
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """Gives the process the settings of a new one, when called and at the end."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MODEL_KEY", raising=False)
+    (tmp_path / "data").mkdir()
+    limit, context, level = sys.getrecursionlimit(), decimal.getcontext().copy(), logging.getLogger().level
+    shown, errors, params = numpy.get_printoptions(), numpy.geterr(), dict(dict.items(matplotlib.rcParams))
+
+    def restart() -> None:
+        os.chdir(tmp_path)
+        os.environ.pop("MODEL_KEY", None)
+        sys.setrecursionlimit(limit)
+        decimal.setcontext(context.copy())
+        logging.getLogger().setLevel(level)
+        numpy.set_printoptions(**shown)
+        numpy.seterr(**errors)
+        dict.update(matplotlib.rcParams, params)
+        pandas.reset_option("^display")
+
+    yield restart
+    restart()
+
+
+SETTINGS = {  # a cell, and what it changes
+    "the folder": ("import os; os.chdir('data')", "the working directory"),
+    "how deep calls go": ("import sys; sys.setrecursionlimit(4321)", "the recursion limit"),
+    "digits of decimals": ("import decimal; decimal.getcontext().prec = 50", "the context of decimal"),
+    "what is logged": ("import logging; logging.getLogger().setLevel(10)", "the root logger"),
+    "a parameter of plots": ("import matplotlib as mpl; mpl.rcParams['font.size'] = 3", "matplotlib.rcParams"),
+    "a style of plots": ("import matplotlib.pyplot as plt; plt.style.use('ggplot')", "matplotlib.rcParams"),
+    "what tables show": ("import pandas as pd; pd.set_option('display.max_rows', 7)", "pandas.options"),
+    "by attributes": ("import pandas as pd; pd.options.display.precision = 3", "pandas.options"),
+    "how numbers print": ("import numpy as np; np.set_printoptions(precision=3)", "the print format of numpy"),
+    "what divides by zero": ("import numpy as np; np.seterr(all='raise'); None", "the error handling of numpy"),
+    "a key of a model": ("import os; os.environ['MODEL_KEY'] = 'secret'", "os.environ['MODEL_KEY']"),
+}
+
+
+@pytest.mark.parametrize(("cell", "setting"), SETTINGS.values(), ids=SETTINGS)
+def test_a_setting_that_a_cell_changed_is_named_after_a_restart_with_the_cell_to_run(
+    cell: str, setting: str, settings: Callable[[], None]
+) -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        first = nb.run("x = 1")
+        made = nb.run(cell)
+        nb.run("y = 2")
+        assert nb.checkout(first).notes == (f"{setting} stays as a cell set it: {WHY_SETTINGS}",)
+        assert nb.checkout("main").notes == ()
+    settings()
+    with Notebook(Repository.open(store)) as again:
+        line = f"{not_set(setting, rev(made), cell)}: {WHY_SETTINGS}"
+        assert again.checkout("main").notes == (line,)
+        again.run("z = 3")
+        assert again.checkout("HEAD").notes == (line,)
+        again.run(cell)
+        assert again.checkout("main").notes == ()
+
+
+def test_no_commit_holds_what_a_variable_of_the_environment_is(settings: Callable[[], None], tmp_path: Path) -> None:
+    with Notebook(Repository.open(str(tmp_path / "store"))) as nb:
+        (tmp_path / "key").write_text("hunter2")
+        nb.run("import os, pathlib; os.environ['MODEL_KEY'] = pathlib.Path('key').read_text()")
+        (tmp_path / "key").unlink()
+        head = nb.session.head
+        assert head is not None
+        assert nb.repo.commit_at(head).set_in_libraries == ("os.environ['MODEL_KEY']",)
+    assert all(b"hunter2" not in file.read_bytes() for file in (tmp_path / "store").rglob("*") if file.is_file())
+
+
+def test_each_cell_that_changed_a_setting_is_named_once_in_the_order_to_run_them(settings: Callable[[], None]) -> None:
+    store = MemoryStore()
+    style, size = "plt.style.use('ggplot')", "plt.rcParams['figure.figsize'] = 3, k"
+    with Notebook(Repository.open(store)) as nb:
+        nb.run("import matplotlib.pyplot as plt\nk = 4")
+        made = [nb.run(style)]
+        nb.run(size)
+        nb.run("k = 5")
+        made.append(nb.run(size))
+        nb.run("with plt.rc_context({'font.size': 3}): pass")
+    settings()
+    with Notebook(Repository.open(store)) as again:
+        assert again.checkout("main").notes == (
+            f"{not_set('matplotlib.rcParams', rev(made[0]), style)}: {WHY_SETTINGS}",
+            not_set("matplotlib.rcParams", rev(made[1]), size),
+        )
+        again.execute("plt.style.use('ggplot')\nplt.rcParams['figure.figsize'] = 3, 5")
+        assert again.checkout("main").notes == ()  # as when the import of a library does it again
+
+
+def test_a_setting_that_is_set_back_is_set_no_more(settings: Callable[[], None]) -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        first = nb.run("import os, sys\nlimit = sys.getrecursionlimit()")
+        nb.run("os.chdir('data'); sys.setrecursionlimit(4321); os.environ['MODEL_KEY'] = 'k'")
+        nb.run("os.chdir('..'); sys.setrecursionlimit(limit); del os.environ['MODEL_KEY']")
+        assert nb.checkout(first).notes == ()
+        nb.checkout("main")
+    settings()
+    with Notebook(Repository.open(store)) as again:
+        assert again.checkout("main").notes == ()
+
+
+def test_settings_that_cannot_be_read_or_compared_keep_no_cell_from_its_commit(
+    settings: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> NoReturn:
+        raise RuntimeError
+
+    with Notebook() as nb:
+        first = nb.run("x = 1")
+        monkeypatch.setattr(numpy, "geterr", fail)
+        dict.__setitem__(matplotlib.rcParams, "axes.prop_cycle", numpy.arange(3))
+        nb.run("class Silent:\n    def __repr__(self): raise RuntimeError\nimport matplotlib")
+        nb.run("dict.__setitem__(matplotlib.rcParams, 'axes.prop_cycle', Silent())")
+        second = nb.run("y = 2")
+        assert nb.checkout(first).notes == (f"matplotlib.rcParams stays as a cell set it: {WHY_SETTINGS}",)
+        assert nb.checkout(second).notes == ()

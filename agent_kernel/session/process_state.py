@@ -1,0 +1,511 @@
+"""What cells change in the process that is no variable. No commit holds it, so a checkout says what is not as it was then.
+
+`pd.DataFrame.total = total`, `plt.style.use("ggplot")` and `os.chdir("data")` change this process alone: a restart leaves
+that behind, and a checkout keeps it. A commit names what is set: attributes of libraries as `pandas.DataFrame.total`, a
+setting as `matplotlib.rcParams#` with a digest of what it is.
+
+Of attributes that the text of a cell sets, what they are is compared before and afterwards; another cell costs one search
+of its text. Settings are few, and compared around each cell: their values are at hand, and no text says which function
+changes them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+import msgspec
+from xxhash import xxh3_64_hexdigest
+
+from agent_kernel.errors import StoreError
+from agent_kernel.repository import Commit, ObjectId, Repository
+from agent_kernel.values.introspection import (
+    bases_of,
+    class_dict,
+    derives_from,
+    exact_str,
+    module_dict,
+    module_name,
+    qualified_name,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+PYLAB: Final = "%pylab"  # stands for the thousand names that it binds: they are the shell's own, and in no commit
+_ASSIGNED = re.compile(
+    r"\.([^\W\d]\w*)\s*[-+*/|&^%@]{0,2}=(?!=)"
+)  # begins with what is rare: this is searched in each cell
+_PATH = re.compile(r"[^\W\d][\w.]*")
+_CALLED = re.compile(r"""attr\(\s*([^\W\d][\w.]*)\s*,\s*["']([^\W\d]\w*)["']""")
+_DELETED = re.compile(r"del\s+([^\W\d][\w.]*)\.([^\W\d]\w*)")
+_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+)?import[ \t]*(\([^()]*\)|[^\n#;]*)", re.MULTILINE)
+_NAMES = re.compile(r"([^\W\d][\w.]*)(?:\s+as\s+(\w+))?")
+_RUNS_PYLAB = re.compile(r"^[ \t]*%pylab\b", re.MULTILINE)
+_MISSING = object()
+_UNKNOWN = object()  # of a library that the cell itself imported
+_FURTHEST: Final = 10_000  # commits to look through for the cell that set something
+_LONGEST_PATH: Final = 200  # characters
+_SHOWN: Final = 10  # names in one line
+_WHY: Final = "commits do not save what cells set in libraries"
+_WHY_SETTINGS: Final = "commits do not save settings"
+_MOST_CELLS: Final = 5  # to run again for one setting
+
+Owner = type | ModuleType
+Label = Callable[[ObjectId, Commit], str]
+
+
+class Attribute(msgspec.Struct, frozen=True, gc=False):
+    """One attribute, and what it was before a cell set it."""
+
+    owner: Owner
+    name: str
+    before: object
+
+    def is_set(self) -> bool:
+        return _attributes_of(self.owner).get(self.name, _MISSING) is not self.before
+
+
+# -- settings
+
+
+class Setting(NamedTuple):
+    """What code reads in another place than from variables.
+
+    `read` gives what it is now, from its module: quickly, for each cell asks twice. `changes` gives what of that is not as
+    it is once the module is imported; without it all of it counts.
+    """
+
+    name: str
+    module: str
+    read: Callable[[Any], object]
+    changed_by: re.Pattern[str] = re.compile("")  # in the text of a cell that also imports the module
+    changes: Callable[[Any, Any], dict[str, object]] | None = None
+
+    def find(self) -> object:
+        """What it is now; _MISSING where its module is not there, or another one than is known."""
+        module = sys.modules.get(self.module)
+        try:
+            return _MISSING if module is None else self.read(module)
+        except Exception:  # noqa: BLE001 - the library's code, of any version: of what cannot be read nothing is said
+            return _MISSING
+
+    def digest(self, value: object) -> str:
+        """The same in each process for the same setting; nothing of one that cannot be read."""
+        try:
+            if value is not _MISSING and self.changes is not None:
+                value = self.changes(sys.modules[self.module], value)
+            return _digest(value)
+        except Exception:  # noqa: BLE001 - as in `find`; and the person's objects among the values
+            return ""
+
+
+def _digest(value: object) -> str:
+    if type(value) is dict:
+        value = sorted((name, repr(found)) for name, found in cast("dict[str, object]", value).items())
+    return xxh3_64_hexdigest(_ADDRESS.sub("", repr(value)).encode(errors="replace"))[:8]
+
+
+_Dict = dict[str, object]
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_OF_KERNELS = frozenset({"backend", "backend_fallback", "interactive", "toolbar"})  # which these set by themselves
+
+
+def _are_same(one: object, other: object) -> bool:
+    try:
+        return one is other or bool(one == other)
+    except Exception:  # noqa: BLE001 - arrays among them: their digests are compared
+        return False
+
+
+def _changes_of_matplotlib(matplotlib: Any, values: Sequence[object]) -> dict[str, object]:
+    default: _Dict = matplotlib.rcParamsOrig
+    found = zip(_Dict.keys(matplotlib.rcParams), values, strict=True)
+    return {
+        name: value
+        for name, value in found
+        if name not in _OF_KERNELS and not _are_same(value, _Dict.get(default, name))
+    }
+
+
+def _copied(options: _Dict) -> _Dict:
+    return {name: _copied(cast("_Dict", value)) if type(value) is dict else value for name, value in options.items()}
+
+
+def _flat(options: _Dict, prefix: str = "") -> _Dict:
+    found: _Dict = {}
+    for name, value in options.items():
+        found |= _flat(cast("_Dict", value), f"{prefix}{name}.") if type(value) is dict else {prefix + name: value}
+    return found
+
+
+def _changes_of_pandas(config: Any, options: dict[str, Any]) -> dict[str, object]:
+    known = config._registered_options
+    return {
+        name: value
+        for name, value in _flat(options).items()
+        if name not in known or not _are_same(value, known[name].defval)
+    }
+
+
+def _asked(name: str) -> Callable[[Any], object]:
+    """What a function of the module says."""
+    return lambda module: getattr(module, name)()
+
+
+def _locale(locale: Any) -> object:
+    return locale.setlocale(locale.LC_ALL)
+
+
+def _context(decimal: Any) -> object:
+    context = decimal.getcontext()
+    return context.prec, context.rounding, context.Emin, context.Emax, context.capitals, context.clamp
+
+
+def _root_logger(logging: Any) -> object:
+    root = logging.root
+    return root.level, root.manager.disable, [(type(one).__name__, one.level) for one in root.handlers]
+
+
+def _defaults_of_torch(torch: Any) -> object:
+    modes = torch.is_grad_enabled(), torch.are_deterministic_algorithms_enabled()
+    return torch.get_default_dtype(), *modes, torch.get_float32_matmul_precision()
+
+
+def _params(matplotlib: Any) -> object:
+    return list(_Dict.values(matplotlib.rcParams))
+
+
+def _options_of_pandas(config: Any) -> object:
+    return _copied(config._global_config)
+
+
+def _options_of_xarray(options: Any) -> object:
+    return dict(options.OPTIONS)
+
+
+_PLOTS = re.compile(r"rcParams|\brc\b|style|theme|\bset\b|context|palette|font|params")
+_SETTINGS: Final = (
+    Setting("the working directory", "os", _asked("getcwd")),
+    Setting("the recursion limit", "sys", _asked("getrecursionlimit")),
+    Setting("the context of decimal", "decimal", _context, re.compile("context")),
+    Setting("the locale", "locale", _locale, re.compile("setlocale")),
+    Setting("the root logger", "logging", _root_logger),
+    Setting("matplotlib.rcParams", "matplotlib", _params, _PLOTS, _changes_of_matplotlib),
+    Setting("pandas.options", "pandas._config.config", _options_of_pandas, re.compile("option"), _changes_of_pandas),
+    Setting("the print format of numpy", "numpy", _asked("get_printoptions"), re.compile("set_printoptions")),
+    Setting("the error handling of numpy", "numpy", _asked("geterr"), re.compile("seterr")),
+    Setting("the configuration of sklearn", "sklearn", _asked("get_config"), re.compile("set_config")),
+    Setting("the options of xarray", "xarray.core.options", _options_of_xarray, re.compile("option")),
+    Setting("the defaults of torch", "torch", _defaults_of_torch, re.compile("set_")),
+)
+_BY_NAME: Final = {setting.name: setting for setting in _SETTINGS}
+_VARIABLE = re.compile(r"os\.environ\['(.*)'\]", re.DOTALL)
+
+
+def _entry_of(variable: str) -> str:
+    """Of a variable of the environment its name alone is in commits: what it is may be secret."""
+    return f"os.environ['{variable}']"
+
+
+def _environment() -> dict[str, str]:
+    return dict(os.environ)
+
+
+def _name_of(entry: str) -> str:
+    """The setting of which an entry says what it is; or all of the entry."""
+    return entry.partition("#")[0]
+
+
+def _is_setting(entry: str) -> bool:
+    return "#" in entry or _VARIABLE.fullmatch(entry) is not None
+
+
+class Before(NamedTuple):
+    """What was there before a cell ran."""
+
+    attributes: Mapping[str, Attribute] | None  # None: the text of the cell sets none
+    settings: Mapping[str, object]
+    environment: Mapping[str, str] | None  # None: the text of the cell does not speak of it
+
+
+# -- what the cells of a process have set
+
+
+class ProcessState:
+    """What the cells of a process have set."""
+
+    def __init__(self) -> None:
+        self.are_any = False  # whether a cell has set one: most sessions never ask for more
+        self._known: dict[str, Attribute] = {}
+        self._pylab = False
+        self._settings: dict[str, tuple[str, str]] = {}  # by name: digests of what it was first, and is
+        self._variables: dict[str, str | None] = {}  # of the environment, as they were before
+
+    def look_before(self, source: str, namespace: Mapping[str, object]) -> Before:
+        """What it is that a cell may set."""
+        targets = _targets(source)
+        found = {full: Attribute(owner, name, value) for full, owner, name, value in _find(source, targets, namespace)}
+        may_import = bool(targets) and "import" in source
+        return Before(
+            found if found or may_import or PYLAB in source else None,
+            {setting.name: setting.find() for setting in _SETTINGS},
+            _environment() if "env" in source else None,
+        )
+
+    def note(self, source: str, namespace: Mapping[str, object], before: Before | None) -> None:
+        """The cell has run."""
+        if before is None:
+            return
+        if before.attributes is not None:
+            self._note_attributes(source, namespace, before.attributes)
+        for setting in _SETTINGS:
+            self._note_setting(setting, source, before.settings.get(setting.name, _MISSING))
+        if before.environment is not None:
+            now = _environment()
+            for name in {name for name, value in now.items() if before.environment.get(name) != value}:
+                self._variables.setdefault(name, before.environment.get(name))
+        self.are_any = self._pylab or bool(self._known or self._settings or self._variables)
+
+    def _note_attributes(self, source: str, namespace: Mapping[str, object], before: Mapping[str, Attribute]) -> None:
+        self._pylab = self._pylab or _RUNS_PYLAB.search(source) is not None
+        for full, owner, name, value in _find(source, _targets(source), namespace):
+            earlier = before.get(full)
+            if earlier is None and not _is_of_library(value):  # the cell imported what it set it on
+                earlier = Attribute(owner, name, _UNKNOWN)
+            if earlier is not None and earlier.is_set():
+                self._known.setdefault(full, earlier)
+
+    def _note_setting(self, setting: Setting, source: str, before: object) -> None:
+        now = setting.find()
+        if now is _MISSING or _are_same(before, now):
+            return
+        if before is _MISSING:  # the cell imported the module, which may itself change settings
+            if not setting.changed_by.search(source):
+                return
+            first = "" if setting.changes is None else _digest({})
+        else:
+            first = setting.digest(before)
+        first, _ = self._settings.get(setting.name, (first, ""))
+        self._settings[setting.name] = first, setting.digest(now)
+
+    def names(self) -> set[str]:
+        """What is set now, by cells of this process."""
+        found = {full for full, one in self._known.items() if one.is_set()}
+        if self._pylab:
+            found.add(PYLAB)
+        found |= {f"{name}#{now}" for name, (first, now) in self._settings.items() if now != first}
+        variables = self._variables.items()
+        return found | {_entry_of(name) for name, before in variables if os.environ.get(name) not in (None, before)}
+
+    def names_after(self, parent: Iterable[str]) -> tuple[str, ...]:
+        """What a commit names, after one that names these. What this process has not set is set once its cell runs again."""
+        mine = {*self._known, *self._settings, *map(_entry_of, self._variables)}
+        return tuple(sorted({entry for entry in parent if _name_of(entry) not in mine} | self.names()))
+
+
+def describe_differences(
+    repo: Repository,
+    commit: ObjectId | None,
+    namespace: Mapping[str, object],
+    now: Collection[str],
+    label: Label,
+) -> list[str]:
+    """What to say of what is set now where the variables are those of a commit.
+
+    Args:
+        namespace: these variables.
+        label: what a commit is called whose cell is to be run again.
+    """
+    then = {*(() if commit is None else repo.commit_at(commit).set_in_libraries)}
+    absent = {entry for entry in then - {*now} if not _is_now(entry)}
+    found = _find_makers(repo, commit, namespace, absent) if commit is not None and absent else ()
+    makers = [(label(*made), names) for made, names in found]
+    lines = _describe_absent(makers[::-1])  # first the oldest cell: later ones may need what it makes
+    known = set(map(_name_of, then))
+    staying = sorted(name for name in set(map(_name_of, now)) - known - {PYLAB})
+    settings = set(map(_name_of, filter(_is_setting, now)))
+    for names, why in (
+        ([name for name in staying if name not in settings], _WHY),
+        ([name for name in staying if name in settings], _WHY_SETTINGS),
+    ):
+        if names:
+            stay = "stays as a cell set it" if len(names) == 1 else "stay as cells set them"
+            lines.append(f"{_joined(names)} {stay}: {why}")
+    return lines
+
+
+def _is_now(entry: str) -> bool:
+    """Whether a setting is what an entry says: of a library that was loaded again, its import may have done that."""
+    name, _, digest = entry.partition("#")
+    if digest:
+        return name in _BY_NAME and _BY_NAME[name].digest(_BY_NAME[name].find()) == digest
+    variable = _VARIABLE.fullmatch(entry)
+    return variable is not None and variable[1] in os.environ
+
+
+def _describe_absent(makers: Iterable[tuple[str, set[str]]]) -> list[str]:
+    lines: list[str] = []
+    reasons = {False: f": {_WHY}", True: f": {_WHY_SETTINGS}"}
+    for maker, names in makers:
+        if PYLAB in names:
+            lines.append(f"to have the names of %pylab again, run the cell of {maker}: commits do not save them")
+        for kind in (False, True):
+            if plain := sorted({_name_of(name) for name in names - {PYLAB} if _is_setting(name) is kind}):
+                lines.append(f"to set {_joined(plain)} again, run the cell of {maker}{reasons[kind]}")
+                reasons[kind] = ""  # one line with it is enough
+    return lines
+
+
+def _find_makers(
+    repo: Repository, commit: ObjectId, namespace: Mapping[str, object], names: set[str]
+) -> Iterator[tuple[tuple[ObjectId, Commit], set[str]]]:
+    """The commits of the last cells that set these names, newest first, as far back as is looked and can be read.
+
+    Of a setting those of all cells that changed it: each may have changed another part of it.
+    """
+    ways = [(commit, names)]
+    cells: dict[str, set[str]] = {}  # by setting: the cells that are named for it
+    for _ in range(_FURTHEST):
+        if not ways:
+            return
+        id, todo = ways.pop()
+        here = repo.commit_at(id)
+        own = _find_set_by(here, namespace, todo)
+        todo = todo - own
+        before: dict[ObjectId, set[str]] = {}
+        for origin in (here.restores, *here.parents[1:]) if here.restores else here.parents:
+            try:
+                before[origin] = {*repo.commit_at(origin).set_in_libraries}
+            except StoreError:  # a part of the history is damaged: the commit after it is named
+                continue
+        for origin, entries in before.items():
+            held = todo & entries
+            todo = todo - held
+            before[origin] = held
+            changed = {_name_of(entry) for entry in todo if "#" in entry}
+            if changed and origin == next(iter(before)):
+                before[origin] = held | {entry for entry in entries if _name_of(entry) in changed}
+        ways += [(origin, held) for origin, held in before.items() if held]
+        made = own | {entry for entry in todo if _is_news(cells.setdefault(_name_of(entry), set()), entry, here)}
+        if made:
+            yield (id, here), made
+    yield from (((id, repo.commit_at(id)), todo) for id, todo in ways)
+
+
+def _is_news(cells: set[str], entry: str, commit: Commit) -> bool:
+    """Whether the cell of a commit is to be named for an entry: not each time that it ran, nor hundreds of them."""
+    if "#" not in entry:
+        return True
+    source = "" if commit.cell is None else commit.cell.source
+    if source in cells or len(cells) >= _MOST_CELLS:
+        return False
+    cells.add(source)
+    return True
+
+
+def _find_set_by(commit: Commit, namespace: Mapping[str, object], names: set[str]) -> set[str]:
+    """Those of the names that the text of its cell sets: an earlier cell may have set them to something else."""
+    source = "" if commit.cell is None else commit.cell.source
+    if not any(name.rpartition(".")[2] in source for name in names):
+        return set()
+    found = {full for full, *_ in _find(source, _targets(source), namespace)}
+    return names & (found | ({PYLAB} if _RUNS_PYLAB.search(source) else set()))
+
+
+def _joined(names: Sequence[str]) -> str:
+    shown = [*names[:_SHOWN], *([f"{len(names) - _SHOWN} more"] if len(names) > _SHOWN else [])]
+    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
+
+
+def _find(
+    source: str, targets: Iterable[tuple[str, str]], namespace: Mapping[str, object]
+) -> Iterator[tuple[str, Owner, str, object]]:
+    imported: dict[str, object] | None = None
+    for path, name in targets:
+        root, *steps = path.split(".")
+        if root in namespace:
+            found = namespace[root]
+        else:
+            imported = _find_imported(source) if imported is None else imported
+            found = imported.get(root)
+        for step in steps:
+            found = _part_of(found, step)
+        owner = _owner(found)
+        if owner is not None and (place := _place_of(owner)):
+            yield f"{place}.{name}", owner, name, _attributes_of(owner).get(name, _MISSING)
+
+
+def _targets(source: str) -> set[tuple[str, str]]:
+    """The paths and names of what a text may set, also in its strings and comments: those do not change anything."""
+    found = {(_path_before(source, match.start()), match[1]) for match in _ASSIGNED.finditer(source)}
+    if "attr(" in source:
+        found.update(_CALLED.findall(source))
+    if "del" in source:
+        found.update(_DELETED.findall(source))
+    return {target for target in found if target[0]}
+
+
+def _path_before(source: str, end: int) -> str:
+    """The names with points between them that end there; nothing behind a call or an item."""
+    begin = end
+    while begin and end - begin < _LONGEST_PATH and (source[begin - 1].isalnum() or source[begin - 1] in "._"):
+        begin -= 1
+    return source[begin:end] if _PATH.fullmatch(source, begin, end) else ""
+
+
+def _find_imported(source: str) -> dict[str, object]:
+    """What a text imports that is loaded already, by the names that it gets."""
+    found: dict[str, object] = {}
+    for match in _IMPORT.finditer(source):
+        for name, other in _NAMES.findall(match[2]):
+            if match[1]:
+                found[other or name] = _part_of(sys.modules.get(match[1]), name)
+            else:
+                found[other or name.partition(".")[0]] = sys.modules.get(name if other else name.partition(".")[0])
+    return found
+
+
+def _owner(value: object) -> Owner | None:
+    """A module or a class, without asking what it says that it is."""
+    kind = type(value)
+    return cast("Owner", value) if derives_from(kind, ModuleType) or derives_from(kind, type) else None
+
+
+def _is_module(owner: Owner) -> TypeIs[ModuleType]:
+    return derives_from(type(owner), ModuleType)
+
+
+def _part_of(value: object, name: str) -> object:
+    """A part of a module or a class as it stands there: no code of theirs runs."""
+    owner = _owner(value)
+    if owner is None or _is_module(owner):
+        return None if owner is None else module_dict(owner).get(name)
+    return next((class_dict(base)[name] for base in bases_of(owner) if name in class_dict(base)), None)
+
+
+def _attributes_of(owner: Owner) -> Mapping[str, object]:
+    return module_dict(owner) if _is_module(owner) else class_dict(owner)
+
+
+def _place_of(owner: Owner) -> str:
+    """The full name of a class or a module of a library; nothing for those of the person's own."""
+    from agent_kernel.values.references import is_library
+
+    module = exact_str(module_dict(owner).get("__name__")) if _is_module(owner) else module_name(owner)
+    name = module if _is_module(owner) else f"{module}.{qualified_name(owner)}"
+    return name if is_library(module) else ""
+
+
+def _is_of_library(value: object) -> bool:
+    """Whether this may have been there before the cell: nothing, or what a library's own code made."""
+    from agent_kernel.values.references import is_library
+
+    owner = _owner(value)
+    if type(value) is FunctionType:
+        return is_library(exact_str(value.__module__))
+    return value is _MISSING if owner is None else bool(_place_of(owner))
