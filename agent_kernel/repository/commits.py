@@ -243,7 +243,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
     recent: Recent = ()  # what differs from that tree
     set_in_libraries: tuple[
         str, ...
-    ] = ()  # what cells set in the process that is no variable, as `pandas.DataFrame.total`
+    ] = ()  # what cells set in the process beside variables, as `pandas.DataFrame.total`
 
     def __repr__(self) -> str:
         """`<Commit cell [7] by ada, tree 1f2e3d4c, on 3f2a91c4: ~df, +model>`; code and messages may hold secrets."""

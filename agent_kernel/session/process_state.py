@@ -1,8 +1,8 @@
-"""What cells change in the process that is no variable. No commit holds it, so a checkout says what is not as it was then.
+"""What cells change in the process beside variables. No commit holds it, so a checkout says what is not as it was then.
 
 `pd.DataFrame.total = total`, `plt.style.use("ggplot")` and `os.chdir("data")` change this process alone: a restart leaves
-that behind, and a checkout keeps it. A commit names what is set: attributes of libraries as `pandas.DataFrame.total`, a
-setting as `matplotlib.rcParams#` with a digest of what it is.
+that behind, and a checkout keeps it. A commit names what is set, an attribute of a library or a setting, each with a digest
+of what it is: `pandas.DataFrame.total#1f2e3d4c`, `matplotlib.rcParams#5b6a7988`.
 
 Of attributes that the text of a cell sets, what they are is compared before and afterwards; another cell costs one search
 of its text. Settings are few, and compared around each cell: their values are at hand, and no text says which function
@@ -15,7 +15,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import msgspec
@@ -31,6 +31,7 @@ from agent_kernel.values.introspection import (
     module_dict,
     module_name,
     qualified_name,
+    type_name,
 )
 
 if TYPE_CHECKING:
@@ -51,8 +52,7 @@ _UNKNOWN = object()  # of a library that the cell itself imported
 _FURTHEST: Final = 10_000  # commits to look through for the cell that set something
 _LONGEST_PATH: Final = 200  # characters
 _SHOWN: Final = 10  # names in one line
-_WHY: Final = "commits do not save what cells set in libraries"
-_WHY_SETTINGS: Final = "commits do not save settings"
+_REASONS: Final = {False: "commits do not save what cells set in libraries", True: "commits do not save settings"}
 _MOST_CELLS: Final = 5  # to run again for one setting
 
 Owner = type | ModuleType
@@ -67,7 +67,10 @@ class Attribute(msgspec.Struct, frozen=True, gc=False):
     before: object
 
     def is_set(self) -> bool:
-        return _attributes_of(self.owner).get(self.name, _MISSING) is not self.before
+        return self.now() is not self.before
+
+    def now(self) -> object:
+        return _attributes_of(self.owner).get(self.name, _MISSING)
 
 
 # -- settings
@@ -108,6 +111,20 @@ def _digest(value: object) -> str:
     if type(value) is dict:
         value = sorted((name, repr(found)) for name, found in cast("dict[str, object]", value).items())
     return xxh3_64_hexdigest(_ADDRESS.sub("", repr(value)).encode(errors="replace"))[:8]
+
+
+def _digest_of_attribute(value: object) -> str:
+    """The same of what a cell sets in a library; of an object that says nothing of what it holds, its type."""
+    try:
+        return _digest((_spell(value.__code__), value.__defaults__) if type(value) is FunctionType else value)
+    except Exception:  # noqa: BLE001 - the person's objects say what they are
+        return _digest(type_name(value))
+
+
+def _spell(code: CodeType) -> object:
+    """What code does, without where it stands."""
+    within = [_spell(found) if type(found) is CodeType else found for found in code.co_consts]
+    return code.co_name, code.co_code, code.co_names, code.co_varnames, within
 
 
 _Dict = dict[str, object]
@@ -221,8 +238,8 @@ def _name_of(entry: str) -> str:
     return entry.partition("#")[0]
 
 
-def _is_setting(entry: str) -> bool:
-    return "#" in entry or _VARIABLE.fullmatch(entry) is not None
+def _is_setting(name: str) -> bool:
+    return name in _BY_NAME or _VARIABLE.fullmatch(name) is not None
 
 
 class Before(NamedTuple):
@@ -295,7 +312,8 @@ class ProcessState:
 
     def names(self) -> set[str]:
         """What is set now, by cells of this process."""
-        found = {full for full, one in self._known.items() if one.is_set()}
+        known = self._known.items()
+        found = {f"{full}#{_digest_of_attribute(one.now())}" for full, one in known if one.is_set()}
         if self._pylab:
             found.add(PYLAB)
         found |= {f"{name}#{now}" for name, (first, now) in self._settings.items() if now != first}
@@ -322,40 +340,53 @@ def describe_differences(
         label: what a commit is called whose cell is to be run again.
     """
     then = {*(() if commit is None else repo.commit_at(commit).set_in_libraries)}
-    absent = {entry for entry in then - {*now} if not _is_now(entry)}
+    # Earlier releases named attributes without a digest: for these it is enough that something is set.
+    absent = {entry for entry in then - {*now, *map(_name_of, now)} if not _is_now(entry)}
     found = _find_makers(repo, commit, namespace, absent) if commit is not None and absent else ()
     makers = [(label(*made), names) for made, names in found]
     lines = _describe_absent(makers[::-1])  # first the oldest cell: later ones may need what it makes
     known = set(map(_name_of, then))
     staying = sorted(name for name in set(map(_name_of, now)) - known - {PYLAB})
-    settings = set(map(_name_of, filter(_is_setting, now)))
-    for names, why in (
-        ([name for name in staying if name not in settings], _WHY),
-        ([name for name in staying if name in settings], _WHY_SETTINGS),
-    ):
-        if names:
+    for kind, why in _REASONS.items():
+        if names := [name for name in staying if _is_setting(name) is kind]:
             stay = "stays as a cell set it" if len(names) == 1 else "stay as cells set them"
             lines.append(f"{_joined(names)} {stay}: {why}")
     return lines
 
 
 def _is_now(entry: str) -> bool:
-    """Whether a setting is what an entry says: of a library that was loaded again, its import may have done that."""
+    """Whether something is set as an entry says, though no cell did that: the import of a library may have done it."""
     name, _, digest = entry.partition("#")
+    if name in _BY_NAME:
+        return _BY_NAME[name].digest(_BY_NAME[name].find()) == digest
     if digest:
-        return name in _BY_NAME and _BY_NAME[name].digest(_BY_NAME[name].find()) == digest
+        found = _find_by_name(name)
+        return found is not _MISSING and _digest_of_attribute(found) == digest
     variable = _VARIABLE.fullmatch(entry)
     return variable is not None and variable[1] in os.environ
 
 
+def _find_by_name(full: str) -> object:
+    """An attribute of a module or a class, by the name that commits give it."""
+    steps = full.split(".")
+    for count in range(len(steps) - 1, 0, -1):
+        found: object = sys.modules.get(".".join(steps[:count]))
+        if found is not None:
+            for step in steps[count:-1]:
+                found = _part_of(found, step)
+            owner = _owner(found)
+            return _MISSING if owner is None else _attributes_of(owner).get(steps[-1], _MISSING)
+    return _MISSING
+
+
 def _describe_absent(makers: Iterable[tuple[str, set[str]]]) -> list[str]:
     lines: list[str] = []
-    reasons = {False: f": {_WHY}", True: f": {_WHY_SETTINGS}"}
+    reasons = {kind: f": {why}" for kind, why in _REASONS.items()}
     for maker, names in makers:
         if PYLAB in names:
             lines.append(f"to have the names of %pylab again, run the cell of {maker}: commits do not save them")
         for kind in (False, True):
-            if plain := sorted({_name_of(name) for name in names - {PYLAB} if _is_setting(name) is kind}):
+            if plain := sorted(name for name in set(map(_name_of, names - {PYLAB})) if _is_setting(name) is kind):
                 lines.append(f"to set {_joined(plain)} again, run the cell of {maker}{reasons[kind]}")
                 reasons[kind] = ""  # one line with it is enough
     return lines
@@ -387,7 +418,7 @@ def _find_makers(
             held = todo & entries
             todo = todo - held
             before[origin] = held
-            changed = {_name_of(entry) for entry in todo if "#" in entry}
+            changed = {_name_of(entry) for entry in todo} & _BY_NAME.keys()
             if changed and origin == next(iter(before)):
                 before[origin] = held | {entry for entry in entries if _name_of(entry) in changed}
         ways += [(origin, held) for origin, held in before.items() if held]
@@ -399,7 +430,7 @@ def _find_makers(
 
 def _is_news(cells: set[str], entry: str, commit: Commit) -> bool:
     """Whether the cell of a commit is to be named for an entry: not each time that it ran, nor hundreds of them."""
-    if "#" not in entry:
+    if _name_of(entry) not in _BY_NAME:
         return True
     source = "" if commit.cell is None else commit.cell.source
     if source in cells or len(cells) >= _MOST_CELLS:
@@ -411,10 +442,12 @@ def _is_news(cells: set[str], entry: str, commit: Commit) -> bool:
 def _find_set_by(commit: Commit, namespace: Mapping[str, object], names: set[str]) -> set[str]:
     """Those of the names that the text of its cell sets: an earlier cell may have set them to something else."""
     source = "" if commit.cell is None else commit.cell.source
-    if not any(name.rpartition(".")[2] in source for name in names):
+    if not any(_name_of(entry).rpartition(".")[2] in source for entry in names):
         return set()
     found = {full for full, *_ in _find(source, _targets(source), namespace)}
-    return names & (found | ({PYLAB} if _RUNS_PYLAB.search(source) else set()))
+    if _RUNS_PYLAB.search(source):
+        found.add(PYLAB)
+    return {entry for entry in names if _name_of(entry) in found}
 
 
 def _joined(names: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ import os
 import statistics
 import sys
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import NoReturn
 
@@ -26,16 +27,23 @@ START = "import fractions, statistics\nfrom fractions import Fraction\ndef half(
 FULL = "fractions.Fraction.half"
 
 
-@pytest.fixture(autouse=True)
-def clean() -> Iterator[None]:
-    whole = dict(vars(fractions.Fraction)), dict(vars(statistics))
-    yield
-    for owner, before in zip((fractions.Fraction, statistics), whole, strict=True):
+WHOLE = dict(vars(fractions.Fraction)), dict(vars(statistics))
+
+
+def restart() -> None:
+    """Make the libraries what a new process has."""
+    for owner, before in zip((fractions.Fraction, statistics), WHOLE, strict=True):
         for name in set(vars(owner)) - before.keys():
             delattr(owner, name)
         for name in ("limit_denominator", "mean"):
             if name in before and vars(owner)[name] is not before[name]:
                 setattr(owner, name, before[name])
+
+
+@pytest.fixture(autouse=True)
+def clean() -> Iterator[None]:
+    yield
+    restart()
 
 
 WHY = "commits do not save what cells set in libraries"
@@ -65,6 +73,7 @@ def test_what_a_cell_set_in_a_library_is_named_after_a_restart_with_the_cell_to_
         made = nb.run(cell)
         nb.run("x = 1")
     title = cell.partition("\n")[0]
+    restart()
     with Notebook(Repository.open(store)) as again:
         assert again.checkout("main").notes == (f"{not_set(full, rev(made), title)}: {WHY}",)
 
@@ -75,7 +84,7 @@ def test_a_restart_says_it_until_a_cell_sets_it_again() -> None:
         nb.run(START)
         made = nb.run("Fraction.half = half; Fraction.weight = 3")
     for _ in range(2):
-        del fractions.Fraction.half, fractions.Fraction.weight  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+        restart()
         with Notebook(Repository.open(store)) as again:
             both = f"{FULL} and fractions.Fraction.weight"
             line = f"{not_set(both, rev(made), 'Fraction.half = half; Fraction.weight = 3')}: {WHY}"
@@ -94,6 +103,7 @@ def test_the_last_cell_that_set_it_is_named_and_cells_in_the_order_to_run_them()
         weight = nb.run("Fraction.weight = 3")
         half = nb.run("Fraction.half = half")
         nb.run("class Own: pass\nown = Own(); own.half = own.weight = 4; text = 'Fraction.half'")
+    restart()
     with Notebook(Repository.open(store)) as again:
         assert again.checkout("main").notes == (
             f"{not_set('fractions.Fraction.weight', rev(weight), 'Fraction.weight = 3')}: {WHY}",
@@ -113,12 +123,53 @@ def test_a_checkout_names_what_stays_set() -> None:
         assert nb.checkout(first).notes == (f"{FULL} and fractions.Fraction.weight stay as cells set them: {WHY}",)
 
 
+def test_a_checkout_names_what_a_later_cell_set_to_another_value() -> None:
+    with Notebook() as nb:
+        nb.run(START)
+        made = nb.run("Fraction.half = half")
+        nb.run("x = 1")
+        last = nb.run("def half(self): return self * 0.5\nFraction.half = half")
+        assert nb.checkout("HEAD~1").notes == (f"{not_set(FULL, rev(made), 'Fraction.half = half')}: {WHY}",)
+        assert nb.checkout(last).notes == ()
+        nb.run("def half(self): return self / 2\nFraction.half = half")
+        assert nb.checkout(made).notes == ()  # it does the same again
+
+
+def test_a_commit_of_an_earlier_release_names_attributes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb, monkeypatch.context() as earlier:
+        earlier.setattr(ProcessState, "names", lambda _: {FULL} if hasattr(Fraction, "half") else set())
+        nb.run(START)
+        nb.run("Fraction.half = 1")
+        made = nb.run("Fraction.half = half")
+    restart()
+    with Notebook(Repository.open(store)) as again:
+        line = f"{not_set(FULL, rev(made), 'Fraction.half = half')}: {WHY}"
+        assert again.checkout("main").notes == (line,)
+        again.run("Fraction.half = 2")
+        assert again.checkout(made).notes == ()
+
+
+def test_what_the_import_of_a_module_sets_again_is_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "extras.py").write_text("import fractions\nfractions.Fraction.half = 0.5\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run(START)
+        nb.run("import extras; Fraction.half = 0.5")
+    del sys.modules["extras"]
+    restart()
+    with Notebook(Repository.open(store)) as again:
+        assert again.checkout("main").notes == ()
+
+
 def test_a_merge_names_what_either_side_had_set() -> None:
     store = MemoryStore()
     with Notebook(Repository.open(store)) as nb:
         nb.run(START)
         nb.session.switch("side", create=True)
         made = nb.run("Fraction.half = half")
+    restart()
     with Notebook(Repository.open(store), branch="main") as other:
         other.checkout("main")
         other.run("x = 1")
@@ -136,6 +187,7 @@ def test_what_a_cell_takes_back_is_set_no_more(back: str) -> None:
         nb.run("mean = statistics.mean; statistics.mean = half; statistics.mean = mean")
         assert nb.checkout(first).notes == ()
         nb.checkout("main")
+    restart()
     with Notebook(Repository.open(store)) as again:
         assert again.checkout("main").notes == ()
 
@@ -161,6 +213,7 @@ def test_what_is_not_set_in_a_library_is_not_named(cell: str, tmp_path: Path, mo
         nb.run(cell)
         assert not [note for note in nb.checkout(first).notes if WHY in note or FULL in note]
         nb.checkout("main")
+    restart()
     with Notebook(Repository.open(store)) as again:
         assert not [note for note in again.checkout("main").notes if WHY in note or FULL in note]
 
