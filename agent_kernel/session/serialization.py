@@ -1183,6 +1183,11 @@ class Dumps:
             nothing = {name: Unsavable(object(), reason) for name in members}
             return dump_group(nothing, self.living, self.namespace)
 
+    def count_holds(self, value: object) -> int:
+        """How often the dumps of this commit themselves hold a long container."""
+        alone = {id(cut): cut for found in self.by_name.values() if (cut := found.dumped.segments) is not None}
+        return (id(value) in self._segments) + sum(one is value for cut in alone.values() for one in cut.values)
+
     def _known_items(self, members: Mapping[str, object], group: Group) -> AbstractSet[int]:
         """What the long containers hold with which this one was saved: it is no news that they hold the same rows."""
         other_names = [name for name in group.members if name not in members]

@@ -284,7 +284,7 @@ class AliasGrouping:
                 continue
             values = list((self._dumps.values([other]) or {}).values())
             # Held by the namespace and by `values`; and by what remembers small values, if it was bound before.
-            holders = 1 if other in self._dumps.rebound else 2
+            holders = (1 if other in self._dumps.rebound else 2) + sum(map(self._dumps.count_holds, values))
             if compared.dumped.dump.met or find_possibly_shared(values, compared.dumped.dump, holders):
                 return True
         return False

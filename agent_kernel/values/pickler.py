@@ -242,7 +242,8 @@ class Pickler(pickle.Pickler):
         dump = self.dump_record
         if dump.definitions or dump.named or dump.met:
             return b""
-        own = set(map(id, (*vars(self).values(), vars(self))))
+        # Without what was made for this dump, which is another each time, and which no walk counts either.
+        own = set(map(id, (*vars(self).values(), vars(self), *self.keepalive)))
         found = gc.get_referents(self)  # what the memo holds, first of all
         mutable = of_types(found, _MUTABLE_IDS)
         # In order, for the memo's own depends on what else was put into it, and on where that lies.

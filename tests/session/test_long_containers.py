@@ -503,6 +503,41 @@ def test_what_a_large_value_reaches_is_looked_for_again_only_where_it_met_other_
         assert nb.look("(one, len(d[5]))") == ({}, 2)
 
 
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "len(g)",
+        "d = dict(g.degree())",
+        "names = list(g)",
+        "names = set(g)",
+        "d = {n: 'a' for n in g}; small = [len(g)]",
+    ],
+)
+def test_a_graph_is_not_walked_for_a_cell_that_reads_it_or_makes_numbers_of_it(
+    cell: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walked: list[int] = []
+
+    def noted(values: Any, dump: Dump, stops: Any = ()) -> Any:
+        walked.extend(len(stream) for stream in dump.streams if len(stream) > 100_000)
+        return reach(values, dump, stops)
+
+    with Notebook() as nb:
+        nb.run("import networkx as nx\ng = nx.gnm_random_graph(3_000, 9_000, seed=1)")
+        monkeypatch.setattr(groups, "reach", noted)
+        made = nb.run(cell)
+        assert "g" not in names_changed(made)
+        assert not walked
+        nb.run("part = g._adj[5]; whole = g._node")
+        assert walked  # these are parts of it
+        assert names_changed(nb.run("part[7] = {'w': 1}; g._adj[7][5] = part[7]")) == {"g", "part"}
+        assert names_changed(nb.run("g.nodes[3]['w'] = 2")) == {"g", "whole"}
+        nb.checkout(made)
+        assert nb.look("(g.has_edge(5, 7), g.nodes[3])") == (False, {})
+        nb.checkout("main")
+        assert nb.look("g[5][7] is part[7] is g[7][5] and whole is g._node and whole[3] == {'w': 2}")
+
+
 ODD_ONES = {
     "a list": ("odd = [7]", "odd.append(8)", "(odd, rows[7_919] is odd)"),
     "a text with a state": (

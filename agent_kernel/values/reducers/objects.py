@@ -215,6 +215,7 @@ def reduce_without_caches(pickler: Pickler, value: object) -> Any:
             pickler.dump_record.answers.append(value)
             if pickler.keeps_answers:
                 state["_cache"] = answers
+        pickler.keepalive.append(state)
         parts = (*parts[:2], state, *parts[3:])
     return parts
 
