@@ -136,7 +136,10 @@ class Recorder:
             branch=branch if branch != head.branch else None,
             also=also,
         )
-        return id, self.repo.commit_at(id)
+        commit = self.repo.commit_at(id)
+        if self.process.are_any:
+            self.process.note_commit(id, commit.set_in_libraries)
+        return id, commit
 
     def _mask(self, draft: Draft) -> Draft:
         """The draft without what was forgotten, in all that it says."""

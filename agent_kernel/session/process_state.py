@@ -2,7 +2,8 @@
 
 `pd.DataFrame.total = total`, `plt.style.use("ggplot")` and `os.chdir("data")` change this process alone: a restart leaves
 that behind, and a checkout keeps it. A commit names what is set, an attribute of a library or a setting, each with a digest
-of what it is: `pandas.DataFrame.total#1f2e3d4c`, `matplotlib.rcParams#5b6a7988`.
+of what it is: `pandas.DataFrame.total#1f2e3d4c`, `matplotlib.rcParams#5b6a7988`. Where that is still set on another
+branch than that of the cell that set it, the id of that cell's commit follows, after an `@`.
 
 Of attributes that the text of a cell sets, what they are is compared before and afterwards; another cell costs one search
 of its text. Settings are few, and compared around each cell: their values are at hand, and no text says which function
@@ -11,11 +12,13 @@ changes them.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from types import CodeType, FunctionType, ModuleType
+from itertools import islice
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import msgspec
@@ -28,6 +31,7 @@ from agent_kernel.values.introspection import (
     class_dict,
     derives_from,
     exact_str,
+    loaded_class,
     module_dict,
     module_name,
     qualified_name,
@@ -38,9 +42,8 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
 PYLAB: Final = "%pylab"  # stands for the thousand names that it binds: they are the shell's own, and in no commit
-_ASSIGNED = re.compile(
-    r"\.([^\W\d]\w*)\s*[-+*/|&^%@]{0,2}=(?!=)"
-)  # begins with what is rare: this is searched in each cell
+# Begins with what is rare: this is searched in each cell. Other targets may follow, or what type it is.
+_ASSIGNED = re.compile(r"\.([^\W\d]\w*)\s*(?:[,:][^=\n]{0,200})?[-+*/|&^%@]{0,2}=(?!=)")
 _PATH = re.compile(r"[^\W\d][\w.]*")
 _CALLED = re.compile(r"""attr\(\s*([^\W\d][\w.]*)\s*,\s*["']([^\W\d]\w*)["']""")
 _DELETED = re.compile(r"del\s+([^\W\d][\w.]*)\.([^\W\d]\w*)")
@@ -53,7 +56,8 @@ _FURTHEST: Final = 10_000  # commits to look through for the cell that set somet
 _LONGEST_PATH: Final = 200  # characters
 _SHOWN: Final = 10  # names in one line
 _REASONS: Final = {False: "commits do not save what cells set in libraries", True: "commits do not save settings"}
-_MOST_CELLS: Final = 5  # to run again for one setting
+_MOST_CELLS: Final = 20  # to run again for one setting
+_MOST_SPELLED: Final = 1_000  # values within one
 
 Owner = type | ModuleType
 Label = Callable[[ObjectId, Commit], str]
@@ -65,6 +69,7 @@ class Attribute(msgspec.Struct, frozen=True, gc=False):
     owner: Owner
     name: str
     before: object
+    digest: str = ""  # of what a cell set
 
     def is_set(self) -> bool:
         return self.now() is not self.before
@@ -86,14 +91,16 @@ class Setting(NamedTuple):
     name: str
     module: str
     read: Callable[[Any], object]
-    changed_by: re.Pattern[str] = re.compile("")  # in the text of a cell that also imports the module
+    changed_by: re.Pattern[str] = re.compile("(?!)")  # in the text of a cell that also imports the module
     changes: Callable[[Any, Any], dict[str, object]] | None = None
 
     def find(self) -> object:
         """What it is now; _MISSING where its module is not there, or another one than is known."""
         module = sys.modules.get(self.module)
+        if type(module) is not ModuleType:  # others import what they stand for as soon as they are asked
+            return _MISSING
         try:
-            return _MISSING if module is None else self.read(module)
+            return self.read(module)
         except Exception:  # noqa: BLE001 - the library's code, of any version: of what cannot be read nothing is said
             return _MISSING
 
@@ -103,32 +110,85 @@ class Setting(NamedTuple):
             if value is not _MISSING and self.changes is not None:
                 value = self.changes(sys.modules[self.module], value)
             return _digest(value)
-        except Exception:  # noqa: BLE001 - as in `find`; and the person's objects among the values
+        except Exception:  # noqa: BLE001 - as in `find`
             return ""
 
 
 def _digest(value: object) -> str:
-    if type(value) is dict:
-        value = sorted((name, repr(found)) for name, found in cast("dict[str, object]", value).items())
-    return xxh3_64_hexdigest(_ADDRESS.sub("", repr(value)).encode(errors="replace"))[:8]
-
-
-def _digest_of_attribute(value: object) -> str:
-    """The same of what a cell sets in a library; of an object that says nothing of what it holds, its type."""
     try:
-        return _digest((_spell(value.__code__), value.__defaults__) if type(value) is FunctionType else value)
-    except Exception:  # noqa: BLE001 - the person's objects say what they are
-        return _digest(type_name(value))
+        spelled = _spell(value, [_MOST_SPELLED])
+    except RecursionError:
+        spelled = type_name(value)
+    return xxh3_64_hexdigest(repr(spelled).encode(errors="replace"))[:8]
 
 
-def _spell(code: CodeType) -> object:
+def _spell(value: object, left: list[int]) -> object:
+    """What a value is, in the same words in each process. None of the person's code runs: of an object it says the type.
+
+    Args:
+        left: how many values may follow.
+    """
+    left[0] -= 1
+    kind = type(value)
+    if left[0] < 0:
+        return "..."
+    if kind in (str, bytes):
+        return len(cast("str", value)), cast("str", value)[:_MOST_CHARACTERS]
+    if kind in _SPELLED_AS_THEY_ARE:
+        return value
+    if kind in (list, tuple):
+        items = cast("Sequence[object]", value)
+        return kind.__name__, len(items), [_spell(one, left) for one in islice(items, max(0, left[0]))]
+    if kind in (set, frozenset):
+        several = cast("Collection[object]", value)
+        return kind.__name__, len(several), sorted(repr(_spell(one, [9])) for one in islice(several, max(0, left[0])))
+    if kind is dict:
+        pairs = cast("dict[object, object]", value).items()
+        return len(pairs), [(_spell(key, left), _spell(one, left)) for key, one in islice(pairs, max(0, left[0]))]
+    if kind is FunctionType:
+        function = cast("FunctionType", value)
+        cells = [cell.cell_contents for cell in function.__closure__ or () if not _is_empty(cell)]
+        held = function.__defaults__, function.__kwdefaults__, cells
+        return _spell_code(function.__code__, left), _spell(held, left)
+    parts = [getattr(value, name) for name in _PARTS.get(kind, ())]
+    if parts:
+        return kind.__name__, _spell(parts, left)
+    if derives_from(kind, type):
+        owner = cast("type", value)
+        content = (
+            {}
+            if _place_of(owner)
+            else {name: one for name, one in class_dict(owner).items() if name not in _OF_CLASSES}
+        )
+        return qualified_name(owner), _spell(content, left)
+    return type_name(value)
+
+
+def _spell_code(code: CodeType, left: list[int]) -> object:
     """What code does, without where it stands."""
-    within = [_spell(found) if type(found) is CodeType else found for found in code.co_consts]
+    within = [_spell_code(found, left) if type(found) is CodeType else _spell(found, left) for found in code.co_consts]
     return code.co_name, code.co_code, code.co_names, code.co_varnames, within
 
 
+def _is_empty(cell: CellType) -> bool:
+    try:
+        return cell.cell_contents is _MISSING
+    except ValueError:
+        return True
+
+
+_SPELLED_AS_THEY_ARE = frozenset({int, float, complex, bool, type(None), type(...)})
+_MOST_CHARACTERS: Final = 10_000
+_PARTS: Final[Mapping[type, tuple[str, ...]]] = {
+    property: ("fget", "fset", "fdel"),
+    staticmethod: ("__func__",),
+    classmethod: ("__func__",),
+    MethodType: ("__func__",),
+    functools.partial: ("func", "args", "keywords"),
+    type(functools.cache(len)): ("__wrapped__",),
+}
+_OF_CLASSES = frozenset({"__dict__", "__weakref__", "__module__", "__firstlineno__", "__static_attributes__"})
 _Dict = dict[str, object]
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _OF_KERNELS = frozenset({"backend", "backend_fallback", "interactive", "toolbar"})  # which these set by themselves
 
 
@@ -143,9 +203,9 @@ def _changes_of_matplotlib(matplotlib: Any, values: Sequence[object]) -> dict[st
     default: _Dict = matplotlib.rcParamsOrig
     found = zip(_Dict.keys(matplotlib.rcParams), values, strict=True)
     return {
-        name: value
+        name: list(cast("Iterable[object]", value)) if type(value) is loaded_class("cycler", "Cycler") else value
         for name, value in found
-        if name not in _OF_KERNELS and not _are_same(value, _Dict.get(default, name))
+        if name not in _OF_KERNELS and not _are_same(value, _in_one_form(_Dict.get(default, name)))
     }
 
 
@@ -178,23 +238,49 @@ def _locale(locale: Any) -> object:
     return locale.setlocale(locale.LC_ALL)
 
 
+def _changes_of_numpy(numpy: Any, options: dict[str, Any]) -> dict[str, object]:
+    return {name: value for name, value in options.items() if name in _PRINTED and value != _PRINTED[name]}
+
+
+_PRINTED: Final[_Dict] = {
+    "precision": 8,
+    "threshold": 1000,
+    "edgeitems": 3,
+    "linewidth": 75,
+    "suppress": False,
+    "nanstr": "nan",
+    "infstr": "inf",
+    "sign": "-",
+    "floatmode": "maxprec",
+    "formatter": None,
+}
+
+
 def _context(decimal: Any) -> object:
     context = decimal.getcontext()
     return context.prec, context.rounding, context.Emin, context.Emax, context.capitals, context.clamp
 
 
 def _root_logger(logging: Any) -> object:
-    root = logging.root
-    return root.level, root.manager.disable, [(type(one).__name__, one.level) for one in root.handlers]
+    return logging.root.level, logging.root.manager.disable
 
 
-def _defaults_of_torch(torch: Any) -> object:
-    modes = torch.is_grad_enabled(), torch.are_deterministic_algorithms_enabled()
-    return torch.get_default_dtype(), *modes, torch.get_float32_matmul_precision()
+def _modes_of_torch(torch: Any) -> object:
+    return (
+        str(torch.get_default_dtype()),
+        torch.is_grad_enabled(),
+        torch.are_deterministic_algorithms_enabled(),
+        torch.get_float32_matmul_precision(),
+    )
+
+
+def _in_one_form(value: object) -> object:
+    """A list as a tuple: they are changed in place, as by `rcParams["font.sans-serif"].insert(0, "Arial")`."""
+    return (*cast("list[object]", value),) if type(value) is list else value
 
 
 def _params(matplotlib: Any) -> object:
-    return list(_Dict.values(matplotlib.rcParams))
+    return list(map(_in_one_form, _Dict.values(matplotlib.rcParams)))
 
 
 def _options_of_pandas(config: Any) -> object:
@@ -205,23 +291,25 @@ def _options_of_xarray(options: Any) -> object:
     return dict(options.OPTIONS)
 
 
-_PLOTS = re.compile(r"rcParams|\brc\b|style|theme|\bset\b|context|palette|font|params")
 _SETTINGS: Final = (
     Setting("the working directory", "os", _asked("getcwd")),
     Setting("the recursion limit", "sys", _asked("getrecursionlimit")),
     Setting("the context of decimal", "decimal", _context, re.compile("context")),
     Setting("the locale", "locale", _locale, re.compile("setlocale")),
-    Setting("the root logger", "logging", _root_logger),
-    Setting("matplotlib.rcParams", "matplotlib", _params, _PLOTS, _changes_of_matplotlib),
-    Setting("pandas.options", "pandas._config.config", _options_of_pandas, re.compile("option"), _changes_of_pandas),
-    Setting("the print format of numpy", "numpy", _asked("get_printoptions"), re.compile("set_printoptions")),
+    Setting("the root logger", "logging", _root_logger, re.compile("setLevel|basicConfig|disable")),
+    Setting("matplotlib.rcParams", "matplotlib", _params, changes=_changes_of_matplotlib),
+    Setting("pandas.options", "pandas._config.config", _options_of_pandas, changes=_changes_of_pandas),
+    Setting("the print format of numpy", "numpy", _asked("get_printoptions"), changes=_changes_of_numpy),
     Setting("the error handling of numpy", "numpy", _asked("geterr"), re.compile("seterr")),
     Setting("the configuration of sklearn", "sklearn", _asked("get_config"), re.compile("set_config")),
-    Setting("the options of xarray", "xarray.core.options", _options_of_xarray, re.compile("option")),
-    Setting("the defaults of torch", "torch", _defaults_of_torch, re.compile("set_")),
+    Setting("the options of xarray", "xarray.core.options", _options_of_xarray, re.compile("set_options")),
+    Setting(
+        "the configuration of torch", "torch", _modes_of_torch, re.compile("set_(?:default|grad|float)|use_determ")
+    ),
 )
 _BY_NAME: Final = {setting.name: setting for setting in _SETTINGS}
-_VARIABLE = re.compile(r"os\.environ\['(.*)'\]", re.DOTALL)
+_VARIABLE = re.compile(r"os\.environ\['(\w+)'\]")
+_SETS_MANY = re.compile(r"dotenv|environ\.update|environ\s*\|=")
 
 
 def _entry_of(variable: str) -> str:
@@ -230,12 +318,26 @@ def _entry_of(variable: str) -> str:
 
 
 def _environment() -> dict[str, str]:
-    return dict(os.environ)
+    """The variables of the environment whose names are words."""
+    try:
+        found = cast("dict[object, object]", dict(os.environ)).items()
+        return {
+            name: value
+            for name, value in found
+            if type(name) is str and name.isascii() and name.isidentifier() and type(value) is str
+        }
+    except Exception:  # noqa: BLE001 - code of the person put another object there
+        return {}
+
+
+def _of_commit(entry: str) -> str:
+    """The entry without the commit of the cell that set it."""
+    return entry.partition("@")[0]
 
 
 def _name_of(entry: str) -> str:
-    """The setting of which an entry says what it is; or all of the entry."""
-    return entry.partition("#")[0]
+    """The setting or attribute of which an entry says what it is; or all of the entry."""
+    return entry.partition("#")[0].partition("@")[0]
 
 
 def _is_setting(name: str) -> bool:
@@ -253,15 +355,24 @@ class Before(NamedTuple):
 # -- what the cells of a process have set
 
 
+class Known(msgspec.Struct):
+    """A setting that a cell changed: the digest of what it was first, what it is, and the digest of that."""
+
+    first: str
+    now: object
+    digest: str
+
+
 class ProcessState:
     """What the cells of a process have set."""
 
     def __init__(self) -> None:
         self.are_any = False  # whether a cell has set one: most sessions never ask for more
-        self._known: dict[str, Attribute] = {}
+        self._attributes: dict[str, Attribute] = {}
         self._pylab = False
-        self._settings: dict[str, tuple[str, str]] = {}  # by name: digests of what it was first, and is
+        self._settings: dict[str, Known] = {}
         self._variables: dict[str, str | None] = {}  # of the environment, as they were before
+        self._makers: dict[str, tuple[str, ObjectId]] = {}  # by name: what was set, and the first commit that says so
 
     def look_before(self, source: str, namespace: Mapping[str, object]) -> Before:
         """What it is that a cell may set."""
@@ -283,10 +394,12 @@ class ProcessState:
         for setting in _SETTINGS:
             self._note_setting(setting, source, before.settings.get(setting.name, _MISSING))
         if before.environment is not None:
-            now = _environment()
-            for name in {name for name, value in now.items() if before.environment.get(name) != value}:
-                self._variables.setdefault(name, before.environment.get(name))
-        self.are_any = self._pylab or bool(self._known or self._settings or self._variables)
+            sets_many = _SETS_MANY.search(source) is not None
+            for name, value in _environment().items():
+                # Libraries that the cell imports set others.
+                if before.environment.get(name) != value and (sets_many or name in source):
+                    self._variables.setdefault(name, before.environment.get(name))
+        self.are_any = self._pylab or bool(self._attributes or self._settings or self._variables)
 
     def _note_attributes(self, source: str, namespace: Mapping[str, object], before: Mapping[str, Attribute]) -> None:
         self._pylab = self._pylab or _RUNS_PYLAB.search(source) is not None
@@ -295,35 +408,58 @@ class ProcessState:
             if earlier is None and not _is_of_library(value):  # the cell imported what it set it on
                 earlier = Attribute(owner, name, _UNKNOWN)
             if earlier is not None and earlier.is_set():
-                self._known.setdefault(full, earlier)
+                first = self._attributes.get(full, earlier)
+                self._attributes[full] = msgspec.structs.replace(first, digest=_digest(value))
 
     def _note_setting(self, setting: Setting, source: str, before: object) -> None:
         now = setting.find()
         if now is _MISSING or _are_same(before, now):
             return
-        if before is _MISSING:  # the cell imported the module, which may itself change settings
-            if not setting.changed_by.search(source):
-                return
-            first = "" if setting.changes is None else _digest({})
-        else:
+        if setting.name in self._settings:
+            return  # `names` looks at it again
+        if before is not _MISSING:
             first = setting.digest(before)
-        first, _ = self._settings.get(setting.name, (first, ""))
-        self._settings[setting.name] = first, setting.digest(now)
+        elif setting.changes is not None:  # the cell imported the module
+            first = _digest({})
+        elif setting.changed_by.search(source):
+            first = ""
+        else:
+            return
+        self._settings[setting.name] = Known(first, now, setting.digest(now))
 
     def names(self) -> set[str]:
         """What is set now, by cells of this process."""
-        known = self._known.items()
-        found = {f"{full}#{_digest_of_attribute(one.now())}" for full, one in known if one.is_set()}
+        found = {f"{full}#{one.digest}" for full, one in self._attributes.items() if one.is_set()}
         if self._pylab:
             found.add(PYLAB)
-        found |= {f"{name}#{now}" for name, (first, now) in self._settings.items() if now != first}
-        variables = self._variables.items()
-        return found | {_entry_of(name) for name, before in variables if os.environ.get(name) not in (None, before)}
+        for name, known in self._settings.items():
+            now = _BY_NAME[name].find()
+            if not _are_same(known.now, now):
+                known.now, known.digest = now, _BY_NAME[name].digest(now)
+            if known.digest != known.first:
+                found.add(f"{name}#{known.digest}")
+        now = _environment() if self._variables else {}
+        return found | {
+            _entry_of(name) for name, before in self._variables.items() if now.get(name) not in (None, before)
+        }
 
     def names_after(self, parent: Iterable[str]) -> tuple[str, ...]:
         """What a commit names, after one that names these. What this process has not set is set once its cell runs again."""
-        mine = {*self._known, *self._settings, *map(_entry_of, self._variables)}
-        return tuple(sorted({entry for entry in parent if _name_of(entry) not in mine} | self.names()))
+        mine = {*self._attributes, *self._settings, *map(_entry_of, self._variables)}
+        then = {_of_commit(entry): entry for entry in parent}
+        found = {entry for entry in then.values() if _name_of(entry) not in mine}
+        return tuple(sorted(found | {then.get(entry) or self._with_maker(entry) for entry in self.names()}))
+
+    def _with_maker(self, entry: str) -> str:
+        """Of what an earlier cell set that does not lie before the commit: with the commit of that cell."""
+        known, maker = self._makers.get(_name_of(entry), ("", None))
+        return entry if maker is None or known != entry else f"{entry}@{bytes(maker).hex()}"
+
+    def note_commit(self, id: ObjectId, entries: Iterable[str]) -> None:
+        """A commit was published that names these."""
+        for entry in entries:
+            if self._makers.get(_name_of(entry), ("",))[0] != _of_commit(entry):
+                self._makers[_name_of(entry)] = _of_commit(entry), id
 
 
 def describe_differences(
@@ -339,9 +475,11 @@ def describe_differences(
         namespace: these variables.
         label: what a commit is called whose cell is to be run again.
     """
-    then = {*(() if commit is None else repo.commit_at(commit).set_in_libraries)}
+    then = set(map(_of_commit, () if commit is None else repo.commit_at(commit).set_in_libraries))
     # Earlier releases named attributes without a digest: for these it is enough that something is set.
-    absent = {entry for entry in then - {*now, *map(_name_of, now)} if not _is_now(entry)}
+    present = {entry for entry in then if entry in {*now, *map(_name_of, now)} or _is_now(entry)}
+    # Of two sides that were merged one is enough: a setting is one thing or the other.
+    absent = {entry for entry in then if _name_of(entry) not in set(map(_name_of, present))}
     found = _find_makers(repo, commit, namespace, absent) if commit is not None and absent else ()
     makers = [(label(*made), names) for made, names in found]
     lines = _describe_absent(makers[::-1])  # first the oldest cell: later ones may need what it makes
@@ -361,9 +499,9 @@ def _is_now(entry: str) -> bool:
         return _BY_NAME[name].digest(_BY_NAME[name].find()) == digest
     if digest:
         found = _find_by_name(name)
-        return found is not _MISSING and _digest_of_attribute(found) == digest
+        return found is not _MISSING and _digest(found) == digest
     variable = _VARIABLE.fullmatch(entry)
-    return variable is not None and variable[1] in os.environ
+    return variable is not None and variable[1] in _environment()
 
 
 def _find_by_name(full: str) -> object:
@@ -411,7 +549,7 @@ def _find_makers(
         before: dict[ObjectId, set[str]] = {}
         for origin in (here.restores, *here.parents[1:]) if here.restores else here.parents:
             try:
-                before[origin] = {*repo.commit_at(origin).set_in_libraries}
+                before[origin] = set(map(_of_commit, repo.commit_at(origin).set_in_libraries))
             except StoreError:  # a part of the history is damaged: the commit after it is named
                 continue
         for origin, entries in before.items():
@@ -422,10 +560,26 @@ def _find_makers(
             if changed and origin == next(iter(before)):
                 before[origin] = held | {entry for entry in entries if _name_of(entry) in changed}
         ways += [(origin, held) for origin, held in before.items() if held]
+        for entry, maker in _find_noted_makers(repo, here, todo):
+            todo = todo - {entry}
+            ways.append((maker, {entry}))
         made = own | {entry for entry in todo if _is_news(cells.setdefault(_name_of(entry), set()), entry, here)}
         if made:
             yield (id, here), made
     yield from (((id, repo.commit_at(id)), todo) for id, todo in ways)
+
+
+def _find_noted_makers(repo: Repository, commit: Commit, names: set[str]) -> Iterator[tuple[str, ObjectId]]:
+    """The commits that lie on another branch, of cells that set what was still set for this one."""
+    for entry in commit.set_in_libraries:
+        name, _, maker = entry.partition("@")
+        if maker and name in names:
+            try:
+                id = ObjectId(bytes.fromhex(maker))
+                if name in map(_of_commit, repo.commit_at(id).set_in_libraries):
+                    yield name, id
+            except (StoreError, ValueError):  # it is gone: the commit itself is named
+                continue
 
 
 def _is_news(cells: set[str], entry: str, commit: Commit) -> bool:

@@ -7,10 +7,13 @@ import fractions
 import logging
 import os
 import statistics
+import subprocess
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
+from types import ModuleType
 from typing import NoReturn
 
 import matplotlib
@@ -18,7 +21,7 @@ import numpy
 import pandas
 import pytest
 
-from agent_kernel.session import Repository
+from agent_kernel.session import Repository, process_state
 from agent_kernel.session.process_state import ProcessState
 from agent_kernel.storage import MemoryStore
 from tests.support.notebooks import Notebook, rev
@@ -356,3 +359,182 @@ def test_settings_that_cannot_be_read_or_compared_keep_no_cell_from_its_commit(
         second = nb.run("y = 2")
         assert nb.checkout(first).notes == (f"matplotlib.rcParams stays as a cell set it: {WHY_SETTINGS}",)
         assert nb.checkout(second).notes == ()
+
+
+def test_the_cell_that_set_it_is_named_also_where_it_lies_on_another_branch(settings: Callable[[], None]) -> None:
+    store = MemoryStore()
+    style = "plt.style.use('ggplot')"
+    with Notebook(Repository.open(store)) as nb:
+        nb.run("import matplotlib.pyplot as plt")
+        made = nb.run(style)
+        nb.checkout("HEAD~1")
+        nb.session.switch("other", create=True)
+        nb.run("y = 2")
+        nb.run("z = 2")
+        nb.session.switch("main")
+        nb.session.undo()
+    settings()
+    line = f"{not_set('matplotlib.rcParams', rev(made), style)}: {WHY_SETTINGS}"
+    with Notebook(Repository.open(store)) as again:
+        assert again.checkout("other").notes == (line,)
+        assert again.checkout("main").notes == (line,)
+
+
+def test_of_two_sides_with_different_settings_one_is_enough(settings: Callable[[], None]) -> None:
+    with Notebook() as nb:
+        nb.run("import numpy as np")
+        nb.session.switch("side", create=True)
+        nb.run("np.set_printoptions(precision=3); x = 1")
+        nb.session.switch("main")
+        nb.run("np.set_printoptions(precision=5); y = 1")
+        nb.session.merge("side")
+        assert nb.checkout("HEAD").notes == ()
+
+
+def test_a_setting_that_is_changed_while_no_cell_is_noted_is_looked_at_again(settings: Callable[[], None]) -> None:
+    with Notebook() as nb:
+        first = nb.run("import sys\nlimit = sys.getrecursionlimit()")
+        nb.run("sys.setrecursionlimit(4321)")
+        nb.execute("sys.setrecursionlimit(limit)")
+        assert nb.checkout(first).notes == ()
+
+
+PLOTS = (
+    "mpl.rcParams['font.sans-serif'].insert(0, 'Arial')",
+    "mpl.rcParams['axes.prop_cycle'] = mpl.cycler(color='rgb')",
+    "import style",
+)
+
+
+@pytest.mark.parametrize("cell", PLOTS)
+def test_a_parameter_of_plots_is_noted_however_it_is_changed(
+    cell: str, settings: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "style", raising=False)
+    (tmp_path / "style.py").write_text("import matplotlib\nmatplotlib.rcParams['font.size'] = 7\n")
+    with Notebook() as nb:
+        first = nb.run("import matplotlib as mpl")
+        nb.run(cell)
+        assert nb.checkout(first).notes == (f"matplotlib.rcParams stays as a cell set it: {WHY_SETTINGS}",)
+
+
+VALUES = {  # of an attribute, and another
+    "a property": ("property(lambda self: 1)", "property(lambda self: 2)"),
+    "a static method": ("staticmethod(lambda: 1)", "staticmethod(lambda: 2)"),
+    "a partial": ("functools.partial(max, 1)", "functools.partial(max, 2)"),
+    "a function with variables of its own": ("make(1)", "make(2)"),
+    "with a default": ("lambda self, *, k=1: k", "lambda self, *, k=2: k"),
+    "a class": ("type('A', (), {'x': 1})", "type('A', (), {'x': 2})"),
+    "a set": ("{'a', 'b', 'c'}", "{'a', 'b', 'd'}"),
+    "one of two targets": ("1; Fraction.half, Fraction.weight = 2, 3", "1; Fraction.half, Fraction.weight = 4, 3"),
+    "with its type": ("0; Fraction.half: int = 1", "0; Fraction.half: int = 2"),
+}
+
+
+@pytest.mark.parametrize(("value", "another"), VALUES.values(), ids=VALUES)
+def test_another_value_of_an_attribute_is_told_from_the_same_one_made_again(value: str, another: str) -> None:
+    with Notebook() as nb:
+        nb.run(f"{START}\nimport functools\ndef make(k): return lambda self: k")
+        made = nb.run(f"Fraction.half = {value}")
+        nb.run(f"Fraction.half = {another}")
+        assert [note for note in nb.checkout(made).notes if FULL in note]
+        nb.run(f"Fraction.half = {value}")
+        assert nb.checkout(made).notes == ()
+
+
+HOSTILE = {
+    "ends the process": "raise SystemExit",
+    "prints": "print('asked')",
+    "fails": "raise RuntimeError",
+}
+
+
+@pytest.mark.parametrize("does", HOSTILE.values(), ids=HOSTILE)
+def test_no_code_of_the_person_runs_to_tell_what_is_set(does: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with Notebook() as nb:
+        first = nb.run(
+            f"{START}\nclass Own:\n    def __repr__(self): {does}\n    __eq__ = __hash__ = __str__ = __repr__"
+        )
+        nb.run("Fraction.half = [Own(), (Own(), {'k': Own()})]; Fraction.weight = own = []; own.append(own)")
+        nb.run("x = 1")
+        assert f"{FULL} and fractions.Fraction.weight stay" in nb.checkout(first).notes[0]
+        assert not capsys.readouterr().out
+
+
+def test_a_long_value_is_looked_at_in_the_cell_that_sets_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    digest = process_state._digest
+
+    def noted(value: object) -> str:
+        asked.append(value)
+        return digest(value)
+
+    with Notebook() as nb:
+        nb.run(f"{START}\nFraction.half = list(range(100_000))")
+        monkeypatch.setattr(process_state, "_digest", noted)
+        nb.run("x = 1")
+        nb.run("y = 1")
+        assert asked == []
+
+
+ENVIRONMENTS = (
+    "os.environb[b'\\xff'] = b'1'",
+    "os.environ['A#B'] = '1'",
+    "os.environ = {'a': [], 1: 2}",
+    "os.environ = None",
+)
+
+
+@pytest.mark.parametrize("cell", ENVIRONMENTS)
+def test_whatever_the_environment_is_cells_are_committed(cell: str, settings: Callable[[], None]) -> None:
+    environ = os.environ
+    try:
+        with Notebook() as nb:
+            first = nb.run("import os")
+            assert nb.run(cell).commit
+            assert nb.run("x = 1").changed
+            assert nb.checkout(first).unsaved == ()
+    finally:
+        os.environ = environ  # noqa: B003 - the very object
+        os.environb.pop(b"\xff", None)
+        os.environ.pop("A#B", None)
+
+
+def test_of_variables_that_libraries_set_in_a_cell_none_is_named(
+    settings: Callable[[], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tuned.py").write_text("import os\nos.environ['TUNED_THREADS'] = '1'\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delenv("TUNED_THREADS", raising=False)
+    with Notebook() as nb:
+        first = nb.run("import os")
+        nb.run("os.environ['MODEL_KEY'] = 'k'; import tuned")
+        assert nb.checkout(first).notes == (f"os.environ['MODEL_KEY'] stays as a cell set it: {WHY_SETTINGS}",)
+    os.environ.pop("TUNED_THREADS")
+
+
+def test_a_module_that_is_imported_when_it_is_asked_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Lazy(ModuleType):
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AssertionError(name)
+
+    monkeypatch.setitem(sys.modules, "sklearn", Lazy("sklearn"))
+    with Notebook() as nb:
+        assert nb.run("x = 1").changed
+
+
+def test_the_import_of_libraries_is_no_change_of_settings(tmp_path: Path) -> None:
+    source = """
+    from agent_kernel.session.process_state import ProcessState
+    state = ProcessState()
+    before = state.look_before("", {})
+    import matplotlib.pyplot, numpy, pandas, sklearn.linear_model, scipy.stats, networkx, IPython, xxhash
+    matplotlib.pyplot.subplots()[0].canvas.draw()
+    state.note("set_index(style=option)", {}, before)
+    print(sorted(state.names()))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(source)], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert done.stdout == "[]\n"
