@@ -62,6 +62,8 @@ _NOT_SAVED = frozenset(
         "__slotnames__",
     }
 )
+# What a library looks up once and notes here. pydantic does when an attribute of an instance is first set.
+_LOOKED_UP = frozenset({"__pydantic_setattr_handlers__"})
 
 
 class ClassRegistry:
@@ -529,7 +531,7 @@ def _attributes(kind: Any) -> Iterator[tuple[str, object]]:
             name in kind.__members__ or (_is_made_by_enum(name, found) and not _is_of_data_type(kind, name))
         ):
             continue
-        yield name, found
+        yield name, {} if name in _LOOKED_UP else found
     # Also where there is none: the skeleton of a concrete class lacks the methods that make it one.
     if isinstance(kind, abc.ABCMeta) and "__abstractmethods__" in vars(kind):
         yield "__abstractmethods__", vars(kind)["__abstractmethods__"]

@@ -284,3 +284,22 @@ def test_a_change_of_a_function_with_a_large_cache_is_found_and_taken_back(chang
         assert names_changed(nb.run(change)) == {"rows"}
         nb.checkout(early)
         assert nb.look(content) == before
+
+
+def test_a_model_is_no_other_one_because_an_attribute_of_an_instance_was_set() -> None:
+    model = "from pydantic import BaseModel, ConfigDict\nclass Model(BaseModel):\n    model_config = ConfigDict(validate_assignment=True)"
+    with Notebook() as nb:
+        nb.run(
+            model + "\n    name: str = 'a'\n    _notes: int = 0\nclass Other(Model): pass\nm, other = Model(), Other()"
+        )
+        assert names_changed(nb.run("m.name = 'b'")) == {"m"}
+        was = nb.run("m._notes, other.name = 1, 'c'")
+        assert names_changed(was) == {"m", "other"}
+        nb.run("Model.limit = [1]\ndel m, other")
+        nb.checkout(was)
+        assert names_changed(nb.run("m.name = other.name = 'd'")) == {"m", "other"}
+        assert nb.look("m.name, other.name, m._notes, hasattr(Model, 'limit')") == ("d", "d", 1, False)
+    with Notebook(nb.repo) as again:
+        again.checkout(was)
+        again.run("m.name, other._notes = 'e', 2")
+        assert again.look("m.name, m._notes, other.name, other._notes") == ("e", 1, "c", 2)

@@ -273,6 +273,16 @@ def test_a_class_that_names_no_module_is_saved_with_its_instances(module: str) -
         assert nb.look("(made.twice(), type(made) is Made, type(kept[0]) is Kept)") == ([[1], [1]], True, True)
 
 
+def test_an_equation_of_a_function_loads_again_where_sympy_keeps_one_of_before() -> None:
+    # sympy gives `f(x)` from its cache, also one that another `Function("f")` made: the two classes are equal.
+    with Notebook() as nb:
+        nb.run("import sympy\nx = sympy.Symbol('x')")
+        made = nb.run("f = sympy.Function('f')\nequation = sympy.Eq(f(x).diff(x), x)")
+    with Notebook(nb.repo) as again:
+        again.checkout(made)
+        assert again.look("str(equation), isinstance(equation.lhs.expr, f)") == ("Eq(Derivative(f(x), x), x)", True)
+
+
 RAISES_AT_A_LOOK = {
     "__dict__": "class A:\n    @property\n    def __dict__(self):\n        raise KeyError('d')\na = A()",
     "its metaclass": "class M(type):\n    def __getattribute__(cls, name):\n        raise AttributeError(name)\n"

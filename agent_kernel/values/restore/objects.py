@@ -495,9 +495,13 @@ def instance(kind: Any, *arguments: object) -> object:
 
 
 def exact_instance(kind: Any, *arguments: object) -> object:
-    """An instance of no other class than this: a library's `__new__` may make one for each object, as those of mocks do."""
+    """An instance of no other class than this: a library's `__new__` may make one for each object, as those of mocks do.
+
+    It may also give an object that it made before, of a class equal to this one: sympy does, for `Function("f")`.
+    """
     made = kind.__new__(kind, *arguments)
-    return made if type(made) is kind else maker_of(kind).__new__(kind)
+    found: object = type(made)
+    return made if found is kind or found == kind else maker_of(kind).__new__(kind)
 
 
 def bare_instance(kind: Any, maker: Any, *arguments: object) -> object:
