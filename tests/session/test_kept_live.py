@@ -476,6 +476,24 @@ def test_a_database_in_memory_that_is_being_read_is_told() -> None:
         assert nb.look("cur.connection is c") is False
 
 
+@pytest.mark.parametrize(
+    ("place", "writes"),
+    [
+        ("':memory:'", "cur"),
+        ("'file:itself?mode=memory&cache=shared', uri=True", "cur"),
+        ("'file:beside?mode=memory&cache=shared', uri=True", "other"),
+    ],
+)
+def test_a_database_in_memory_in_a_transaction_is_told_and_holds_up_no_checkout(place: str, writes: str) -> None:
+    with Notebook() as nb:
+        nb.run(f"import sqlite3\nc, other = sqlite3.connect({place}), sqlite3.connect({place})\ncur = c.cursor()")
+        first = nb.run("c.execute('create table t(n)').close()")
+        nb.run("cur.execute('insert into t values(3)'); c.commit()")
+        nb.run(f"{writes}.execute('insert into t values(4)')")
+        assert "c and cur no longer share objects: these cannot be restored in place" in nb.checkout(first).notes
+        assert nb.look("c.execute('select count(*) from t').fetchall()") == [(0,)]
+
+
 # What makes `part`, and a queue with something that leads to it past what the collector sees; how to tell that it does.
 _UNSEEN = {
     "array of objects": (

@@ -122,15 +122,26 @@ def _fits_database(live: Any, _: Any) -> bool:
 
     try:
         with contextlib.closing(sqlite3.connect(":memory:")) as aside:
-            live.backup(aside)
-            aside.backup(live)
+            _copy_database(live, aside)
+            _copy_database(aside, live)
     except sqlite3.Error:
         return False
     return True
 
 
+def _copy_database(source: Any, target: Any) -> None:
+    """As `backup`, which waits for ever where a transaction is open that this very thread would have to end."""
+    import sqlite3
+
+    def stop_where_locked(status: int, *_: int) -> None:
+        if status in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise sqlite3.OperationalError("the database is in a transaction")
+
+    source.backup(target, progress=stop_where_locked)
+
+
 def _take_database(live: Any, made: Any) -> None:
-    made.backup(live)
+    _copy_database(made, live)
     for name in ("isolation_level", "row_factory", "text_factory", "autocommit"):
         if hasattr(made, name) and getattr(live, name) is not getattr(made, name):
             setattr(live, name, getattr(made, name))
