@@ -283,6 +283,30 @@ def test_an_equation_of_a_function_loads_again_where_sympy_keeps_one_of_before()
         assert again.look("str(equation), isinstance(equation.lhs.expr, f)") == ("Eq(Derivative(f(x), x), x)", True)
 
 
+GROUPS = {
+    "a part that leads to the group": "parts = [ValueError(1)]\ng = ExceptionGroup('g', parts)\nparts[0].group = g",
+    "a cause that is the group": "parts = [ValueError(1)]\ng = ExceptionGroup('g', parts)\nparts[0].__cause__ = parts[0].group = g",
+    "a class that is called with something else": "class Many(ExceptionGroup):\n"
+    "    def __new__(cls, errors, code):\n"
+    "        self = super().__new__(cls, 'g', errors)\n        self.code = code\n        return self\n"
+    "parts = [ValueError(1)]\ng = Many(parts, 3)\nparts[0].group = g",
+}
+
+
+@pytest.mark.parametrize("how", GROUPS)
+def test_a_group_of_exceptions_comes_back(how: str) -> None:
+    look = "repr(g), g.args, g.args == g.__reduce__()[1], vars(g), g.exceptions[0] is parts[0], parts[0].group is g, g.exceptions[0].__cause__ is g"
+    with Notebook() as nb:
+        made = nb.run(GROUPS[how])
+        was = str(nb.look(look))
+        nb.run("del g, parts")
+        nb.checkout(made)
+        assert str(nb.look(look)) == was
+    with Notebook(nb.repo) as again:
+        again.checkout(made)
+        assert str(again.look(look)) == was
+
+
 RAISES_AT_A_LOOK = {
     "__dict__": "class A:\n    @property\n    def __dict__(self):\n        raise KeyError('d')\na = A()",
     "its metaclass": "class M(type):\n    def __getattribute__(cls, name):\n        raise AttributeError(name)\n"

@@ -363,8 +363,10 @@ def _leaves_out(value: Any, parts: Any) -> bool:
 
 def handler_of_exception(kind: type[Any], other: Handler) -> Handler:
     """How an exception is made, and after that what Python keeps beside its arguments, which pickle leaves out."""
-    if is_plain_exception(kind):
-        made: Handler = reduce_exception
+    if issubclass(kind, BaseExceptionGroup) and not _defines_reduction(kind):
+        made: Handler = reduce_exception_group
+    elif is_plain_exception(kind):
+        made = reduce_exception
     else:
         made = reduce_builtin_exception if has_own_init(kind) else other
 
@@ -399,7 +401,7 @@ def _sets_attributes(error: BaseException, parts: Any) -> bool:
 
 
 _CHAIN = ("__cause__", "__context__", "__suppress_context__")
-# `args` is what it is made with; its traceback leads into frames, which cannot be saved.
+# `args` is what all but groups are made with; its traceback leads into frames, which cannot be saved.
 _NOT_BESIDE = frozenset({"args", "__traceback__", "__dict__", *_CHAIN})
 _FIELDS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
@@ -416,6 +418,8 @@ def _find_fields(error: BaseException) -> dict[str, object]:
         held = getattr(error, name, None)
         if held is not None:
             found[name] = held
+    if isinstance(error, BaseExceptionGroup):
+        found["args"] = error.args
     return found
 
 
@@ -443,6 +447,13 @@ def reduce_exception(pickler: Pickler, error: BaseException) -> Any:
     """pickle would call the class with `args`, which rarely are what its `__init__` was called with."""
     pickler.dump_record.instances.append(error)
     return restore.exception, (type(error), error.args), (dict(error.__dict__),), None, None, restore.exception_state
+
+
+def reduce_exception_group(pickler: Pickler, error: Any) -> Any:
+    """Make it of its message and exceptions: `args` are what its class was called with, and a list there may lead to the group."""
+    pickler.dump_record.instances.append(error)
+    made = (type(error), error.message, error.exceptions)
+    return restore.exception_group, made, (dict(error.__dict__),), None, None, restore.exception_state
 
 
 def has_own_init(kind: type[Any]) -> bool:

@@ -43,6 +43,11 @@ def exception(kind: Any, arguments: tuple[object, ...]) -> Any:
     return made
 
 
+def exception_group(kind: Any, message: str, exceptions: tuple[BaseException, ...]) -> Any:
+    """A group of exceptions, past the `__new__` of the notebook's class."""
+    return BaseExceptionGroup.__new__(kind, message, exceptions)
+
+
 def exception_state(made: Any, state: tuple[dict[str, object]]) -> None:
     object.__getattribute__(made, "__dict__").update(interned(state[0]))
 
