@@ -146,8 +146,9 @@ def instance_dict(value: object) -> dict[str, object]:
     for base in reversed(bases_of(type(value))):
         slot: Any = entry(class_dict(base), "__dict__")
         if is_dict_slot(slot) and base is not type:
-            found: dict[str, object] = slot.__get__(value)
-            return found
+            with contextlib.suppress(AttributeError):  # what a proxy in C stands for may have none
+                found: dict[str, object] = slot.__get__(value)
+                return found
     return {}
 
 

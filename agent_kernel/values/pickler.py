@@ -660,9 +660,9 @@ def is_dict_shared(pickler: Pickler, value: Any) -> bool:
     References tell that something else may hold it. Whether that is saved beside the object, only the dump can tell: a
     doubtful dict goes in as a copy, and where it was met by itself, all is dumped again with what is known now.
     """
-    if not type(value).__dictoffset__:
+    attributes = _attribute_dict(value)
+    if attributes is None:
         return False
-    attributes = object.__getattribute__(value, "__dict__")
     if attributes is value or id(attributes) in pickler.shared_dicts:
         return True
     if sys.getrefcount(attributes) > reducers.OWN_HOLDS + 1:  # the variable here
@@ -671,9 +671,17 @@ def is_dict_shared(pickler: Pickler, value: Any) -> bool:
 
 
 def is_dict_doubtful(pickler: Pickler, value: Any) -> bool:
-    if not pickler.doubtful_dicts or not type(value).__dictoffset__:
-        return False
-    return id(object.__getattribute__(value, "__dict__")) in pickler.doubtful_dicts
+    return bool(pickler.doubtful_dicts) and id(_attribute_dict(value)) in pickler.doubtful_dicts
+
+
+def _attribute_dict(value: Any) -> Any:
+    """The attribute dict of an object; None where there is none, or where it is not given: futures of asyncio's keep theirs."""
+    if not type(value).__dictoffset__:
+        return None
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
 
 
 def with_copied_dict(pickler: Pickler, value: Any, parts: Any) -> Any:

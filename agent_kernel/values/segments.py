@@ -16,6 +16,7 @@ one that stands alone: a number stands for it in the stream of the value.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import io
 import types
@@ -162,7 +163,8 @@ def _below(value: Any) -> Collection[Any]:
     elif kind in _FORM_IDS:
         below = value.values() if kind == id(dict) else value
     elif type(value).__dictoffset__ and reducers.is_plain(type(value)):
-        below = object.__getattribute__(value, "__dict__").values()
+        with contextlib.suppress(AttributeError):  # a future of asyncio's keeps its attributes to itself
+            below = object.__getattribute__(value, "__dict__").values()
     return below
 
 

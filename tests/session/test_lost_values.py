@@ -65,6 +65,32 @@ class TestLostValues:
             nb.checkout("main")
             assert nb.look("lock") is lock
 
+    @pytest.mark.parametrize("made", ["loop.create_future()", "type('Own', (asyncio.Future,), {})(loop=loop)"])
+    def test_leave_all_else_that_a_variable_holds_where_they_keep_their_attributes_to_themselves(
+        self, made: str
+    ) -> None:
+        with Notebook() as nb:
+            nb.run("import asyncio\nloop = asyncio.new_event_loop()\nclass Job:\n    pass\njob = Job()")
+            saved = nb.run(f"kept = [[1], {made}, job]\njob.waits_for, of_job = kept[1], vars(job)")
+            assert all(lost.reason.startswith("cannot pickle '") for lost in saved.unsaved)
+            assert {name for lost in saved.unsaved for name in lost.name.split(", ")} == {"kept", "job", "of_job"}
+            nb.look("loop.close()")
+        with Notebook(nb.repo) as again:
+            again.checkout(saved)
+            assert again.look("kept[0], kept[2] is job, vars(job) is of_job") == ([1], True, True)
+            with pytest.raises(LostValueError):
+                again.look("kept[1].result()")
+
+    def test_leave_all_else_where_a_proxy_in_c_asks_what_it_stands_for(self) -> None:
+        pytest.importorskip("wrapt")
+        with Notebook() as nb:
+            nb.run("import wrapt\nkept = [[1]]")
+            saved = nb.run("kept.append(wrapt.ObjectProxy(kept))")
+            assert [lost.reason for lost in saved.unsaved] == ["object proxy must define __reduce__()"]
+        with Notebook(nb.repo) as again:
+            again.checkout(saved)
+            assert again.look("kept[0]") == [1]
+
     def test_a_lock_that_is_gone_comes_back_as_one_new_one_for_all_that_shared_it(self) -> None:
         with Notebook() as nb:
             made = nb.run("import threading\nlock = threading.RLock()\nbox = {'lock': lock, 'n': 0}")

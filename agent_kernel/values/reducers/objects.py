@@ -115,7 +115,12 @@ def _handler_for_state(kind: type[Any]) -> Handler:
         return instances.reduce_hashed
     if _reduces_itself_in_c(kind):
         return reduce_native
-    return ordinary if kind.__dictoffset__ else without_dict
+    return ordinary if _lends_attributes(kind) else without_dict
+
+
+def _lends_attributes(kind: type[Any]) -> bool:
+    """Whether the attribute dict of an object can be asked for: a future of asyncio's has one, and keeps it to itself."""
+    return bool(kind.__dictoffset__) and any("__dict__" in vars(base) for base in kind.__mro__)
 
 
 def _answers_for_any_name(kind: type[Any]) -> bool:
