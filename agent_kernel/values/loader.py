@@ -11,6 +11,7 @@ is used as it is. A group that fails takes nothing with it but the groups that n
 
 from __future__ import annotations
 
+import collections
 import copy
 import copyreg
 import dis
@@ -25,6 +26,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import contextmanager
 from importlib import import_module
 from itertools import chain, islice
+from traceback import walk_tb
 from types import CodeType
 from typing import Any, ClassVar, Protocol
 
@@ -45,7 +47,7 @@ from agent_kernel.values.classes import (
 )
 from agent_kernel.values.definitions import NoSourceError, find_nested_codes, load_code, stand_in
 from agent_kernel.values.groups import failures_of
-from agent_kernel.values.introspection import bases_of, class_dict, ids_of, loaded_class, module_name
+from agent_kernel.values.introspection import ATOM_IDS, bases_of, class_dict, ids_of, loaded_class, module_name
 from agent_kernel.values.restore.code import ModuleContent
 from agent_kernel.values.restore.context import Later
 from agent_kernel.values.restore.objects import can_take, instance, set_content
@@ -149,6 +151,7 @@ class Loader:
             self._guard.keep_class(kind)
         with restoring(self), self._putting_back(), self._lending():
             self._run(streams)
+            streams = self._hash_last(streams)
             streams = self._go_without_lost(streams)
             done: int | None = None
             while again := self._lend(streams, done):
@@ -171,13 +174,22 @@ class Loader:
     def _go_without_lost(self, streams: list[Streams]) -> list[Streams]:
         """Load again groups in which an object cannot be made of one that was not saved and is gone: it is gone with that one."""
         failed = [stream for stream in streams if stream.failure is not None and stream.group.layout.losses]
-        spared = {stream: stream.without_lost() for stream in failed if not stream.group.is_plain}
-        if not spared:
+        return self._run_anew(streams, {one: one.without_lost() for one in failed if not one.group.is_plain})
+
+    def _hash_last(self, streams: list[Streams]) -> list[Streams]:
+        """Load again groups in which a hash was wanted of objects that were not filled yet: they lead to themselves."""
+        failed = [stream for stream in streams if stream.failure is not None and _fails_in_hash(stream.failure.error)]
+        return self._run_anew(streams, {stream: stream.hashed_last() for stream in failed})
+
+    def _run_anew(self, streams: list[Streams], instead: dict[Streams, Streams]) -> list[Streams]:
+        if not instead:
             return streams
         # A group that needs a class of such a group has failed with it.
-        spared |= {stream: stream.again() for stream in streams if stream.failure is not None and stream not in spared}
-        self._run(list(spared.values()))
-        return [spared.get(stream, stream) for stream in streams]
+        instead |= {
+            stream: stream.again() for stream in streams if stream.failure is not None and stream not in instead
+        }
+        self._run(list(instead.values()))
+        return [instead.get(stream, stream) for stream in streams]
 
     def _load_rest(self, stream: Streams) -> None:
         """What shares a group with an object that fails, and does not hold it, comes back."""
@@ -515,6 +527,11 @@ class Loader:
         self._guard.note_name(made, name)
 
 
+def _fails_in_hash(error: BaseException) -> bool:
+    """Whether an object was asked for its hash, or what it is equal to, as a set or dict was filled with it."""
+    return any(frame.f_code.co_name in ("__hash__", "__eq__") for frame, _ in walk_tb(error.__traceback__))
+
+
 def _name_wanted(stream: Streams) -> str | None:
     """The variable that notebook code wanted in vain."""
     error = stream.failure.error if stream.failure is not None else None
@@ -644,6 +661,87 @@ _FILLS = (
     *((pickle.APPEND, 2), (pickle.SETITEM, 3)),
     *((pickle.APPENDS, 0), (pickle.SETITEMS, 0), (pickle.ADDITEMS, 0)),
 )
+
+
+class HashingLastUnpickler(Finding, _Python):  # type: ignore[misc]
+    """Fills sets and dicts once more at the end: their items may lead to them, and may have had no hash before, or another one."""
+
+    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = dict(_Python.dispatch)
+
+    def __init__(self, stream: io.BytesIO, buffers: Iterator[Any], anchors: list[object]) -> None:
+        super().__init__(stream, buffers, anchors)
+        self._filled: dict[int, _Filled] = {}
+
+    def load(self) -> object:
+        made: object = super().load()
+        filled, self._filled = self._filled, {}
+        for one in filled.values():
+            one.fill_anew()
+        return made
+
+    def note_fill(self, target: Any, items: Sequence[Any]) -> _Filled | None:
+        """What is known of a set or dict, and now of these items, too; None where the hash of all in it is known at once."""
+        known = self._filled.get(id(target))
+        if known is None and any(id(type(key)) not in ATOM_IDS for key, *_ in items):
+            known = self._filled[id(target)] = _Filled(target)
+        if known is not None:
+            known.items.update((id(item[0]), item) for item in items)
+        return known
+
+
+class _Filled:
+    """A set or dict, and what the stream puts into it: by the ids of the keys, with their values."""
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
+        self.items: dict[int, Any] = {}
+        self.waits = False  # for the end: something had no hash, and the order is that of the stream
+
+    def fill_anew(self) -> None:
+        target = self.target
+        there = [(key,) for key in target] if type(target) is set else list(target.items())
+        items = {id(item[0]): item for item in there} | self.items
+        target.clear()
+        for item in items.values():
+            target.add(*item) if type(target) is set else target.__setitem__(*item)
+
+
+_HASHING_IDS = frozenset(map(id, (set, dict, collections.OrderedDict, collections.defaultdict)))
+
+
+def _wrap_hashing_fill(step: Callable[[Any], None], below: int) -> Callable[[Any], None]:
+    """A step that fills a set or dict: what has no hash yet waits for the end, and what comes after it, too."""
+
+    def load(self: Any) -> None:
+        target = self.stack[-below] if below else self.metastack[-1][-1]
+        if id(type(target)) not in _HASHING_IDS:
+            step(self)
+            return
+        given = iter(self.stack[1 - below :] if below else list(self.stack))
+        known = self.note_fill(
+            target, [(key,) for key in given] if type(target) is set else list(zip(given, given, strict=True))
+        )
+        depth = len(self.stack) - below + 1 if below else len(self.metastack[-1])
+        levels = len(self.metastack) - (not below)
+        try:
+            if known is None or not known.waits:
+                step(self)
+                return
+        except _ENDS_ALL:
+            raise
+        except Exception:  # foreign code says what the hash is; where it fails at the end, too, the group does
+            if known is None:
+                raise
+            known.waits = True
+        if len(self.metastack) > levels:
+            self.pop_mark()
+        del self.stack[depth:]
+
+    return load
+
+
+for _code, _below in ((pickle.SETITEM, 3), (pickle.SETITEMS, 0), (pickle.ADDITEMS, 0)):
+    HashingLastUnpickler.dispatch[_code[0]] = _wrap_hashing_fill(_Python.dispatch[_code[0]], _below)
 
 
 class SparingUnpickler(Finding, _Python):  # type: ignore[misc]

@@ -70,6 +70,7 @@ class Streams:
         self._stream_count = self._skeleton_count + layout.streams
         self._unpicklers: dict[int, Any] = {}
         self._kind: Any = _plain_unpickler() if group.is_plain else Unpickler
+        self._hashes_last = False
         self._lent: dict[int, object] = {}  # variables that code of the group has seen, by their place in the stream
         self._anchors: list[object] = []
 
@@ -113,9 +114,19 @@ class Streams:
 
     def again(self) -> Streams:
         """The same group to read anew, with what was lent of it."""
+        if self._hashes_last and not self._lent:
+            return self.hashed_last()
         made = Streams(self.group)
         if self._lent:
             made._kind, made._lent = self._kind, self._lent
+        return made
+
+    def hashed_last(self) -> Streams:
+        """The same group to read anew: what is in sets and dicts goes in when all that its hash may need is there."""
+        from agent_kernel.values.loader import HashingLastUnpickler
+
+        made = Streams(self.group)
+        made._kind, made._hashes_last = HashingLastUnpickler, True
         return made
 
     def without_lost(self) -> Streams:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from agent_kernel.errors import LoadError
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
 from agent_kernel.values.reducers.databases import remedy_of_open
@@ -305,6 +306,66 @@ def test_a_group_of_exceptions_comes_back(how: str) -> None:
     with Notebook(nb.repo) as again:
         again.checkout(made)
         assert str(again.look(look)) == was
+
+
+LEADS_TO_ITSELF = {
+    "edges of nodes": "class Node:\n"
+    "    def __init__(self, name): self.name, self.held, self.after = name, {'first': 0}, [name]\n"
+    "class Edge:\n"
+    "    def __init__(self, *ends):\n"
+    "        self.ends = ends\n"
+    "        for end in ends: end.held[self] = end.after; end.held[end.name] = 1\n"
+    "    def __hash__(self): return hash(tuple(end.name for end in self.ends))\n"
+    "    def __eq__(self, other): return self.ends == other.ends\n"
+    "a, b = Node('a'), Node('b')\nx = [Edge(a, b), Edge(b, a)]",
+    "frozen dataclasses": "from dataclasses import dataclass, field\n"
+    "@dataclass(frozen=True, slots=True)\nclass Node:\n    name: str\n    held: set = field(default_factory=set, compare=False)\n"
+    "@dataclass(frozen=True)\nclass Edge:\n    ends: tuple\n"
+    "a, b = Node('a'), Node('b')\nx = [Edge((a, b)), Edge((b, a))]\nfor n in (a, b): n.held.update([*x, 'a text', n])",
+    "a tree with paths": "import collections\nclass Tree:\n"
+    "    def __init__(self, name, above=None):\n"
+    "        self.name, self.above, self.held = name, above, collections.OrderedDict()\n"
+    "        if above: above.held[self] = [name]\n"
+    "    def path(self): return (self.above.path() if self.above else ()) + (self.name,)\n"
+    "    def __hash__(self): return hash(self.path())\n"
+    "    def __eq__(self, other): return self.path() == other.path()\n"
+    "a = Tree('a')\nb = Tree('b', a)\nx = [Tree('c', a), Tree('c', b)]",
+}
+
+
+@pytest.mark.parametrize("how", LEADS_TO_ITSELF)
+def test_what_a_hash_leads_to_may_hold_the_object(how: str) -> None:
+    # The stream fills a set of `a` with edges before `a` has its name, of which their hash is made.
+    look = (
+        "[len(n.held) for n in (a, b)], [str(type(k)) for n in (a, b) if type(n.held) is not set for k in n.held],"
+        "all(k in n.held for n in (a, b) for k in list(n.held)), [e in a.held for e in x],"
+        "[n.held[k] for n in (a, b) if type(n.held) is not set for k in n.held]"
+    )
+    with Notebook() as nb:
+        made = nb.run(LEADS_TO_ITSELF[how])
+        was = nb.look(look)
+        nb.run("del a, b, x")
+        nb.checkout(made)
+        assert nb.look(look) == was
+        assert names_changed(nb.run("y = 1")) == {"y"}
+    with Notebook(nb.repo) as again:
+        again.checkout(made)
+        assert again.look(look) == was
+        assert again.look("all(e is k for e in x for k in a.held if type(k) is type(e) and e == k)")
+
+
+def test_an_object_whose_hash_always_fails_does_not_load() -> None:
+    with Notebook() as nb:
+        nb.run(
+            "ready = [1]\nclass Key:\n    def __hash__(self): return 1 // len(self.given)\nkey = Key()\nkey.given = ready"
+        )
+        made = nb.run("held = {key: 1}\nfine = 'fine'")
+        nb.run("ready.clear()")
+        nb.run("x = len(held)")
+        broken = nb.run("y = 1")
+        nb.checkout(made)
+        with pytest.raises(LoadError, match="held could not be loaded: ZeroDivisionError"):
+            nb.checkout(broken)
 
 
 RAISES_AT_A_LOOK = {
