@@ -354,6 +354,51 @@ def test_what_a_hash_leads_to_may_hold_the_object(how: str) -> None:
         assert again.look("all(e is k for e in x for k in a.held if type(k) is type(e) and e == k)")
 
 
+@pytest.mark.parametrize(
+    ("held", "puts"),
+    [
+        ("weakref.WeakSet()", "a.held.add(self), b.held.add(self)"),
+        ("weakref.WeakKeyDictionary()", "a.held.update({self: 1}), b.held.update({self: 2})"),
+        ("collections.Counter()", "a.held.update([self, b]), b.held.update([self])"),
+        ("collections.defaultdict(list)", "a.held[self].append(b), b.held[b].append(self)"),
+        ("OwnDict()", "a.held.update({self: 1, 'a': 2}), b.held.update({self: 2})"),
+        ("OwnSet()", "a.held.add(self), b.held.update([self, a])"),
+        ("{'inner': set()}", "a.held['inner'].add((1, self)), b.held['inner'].add(self)"),
+    ],
+)
+def test_it_may_do_so_in_containers_of_other_kinds(held: str, puts: str) -> None:
+    look = (
+        "[[type(n.held), *sorted(str(type(k)) for k in n.held)] for n in (a, b)], all(k in n.held for n in (a, b) for k in list(n.held)),"
+        "[e in n.held['inner'] or (1, e) in n.held['inner'] for n in (a, b) for e in x if 'inner' in n.held]"
+    )
+    with Notebook() as nb:
+        nb.run(
+            "import collections, weakref\nclass OwnDict(dict): pass\nclass OwnSet(set): pass\n"
+            f"class Node:\n    def __init__(self, name): self.name, self.held = name, {held}\n"
+            f"class Edge:\n    def __init__(self, a, b): self.ends = a, b; {puts}\n"
+            "    def __hash__(self): return hash(tuple(end.name for end in self.ends))\n"
+            "    def __eq__(self, other): return isinstance(other, Edge) and self.ends == other.ends"
+        )
+        made = nb.run("a, b = Node('a'), Node('b')\nx = [Edge(a, b), Edge(b, a)]")
+        was = nb.look(look)
+        nb.run("del a, b, x")
+        nb.checkout(made)
+        assert nb.look(look) == was
+
+
+def test_what_code_makes_of_such_a_set_before_it_is_full_is_named_as_not_saved() -> None:
+    with Notebook() as nb:
+        made = nb.run(
+            "class Node:\n    def __init__(self, name): self.name, self.held, self.count = name, set(), 0\n"
+            "    def __setstate__(self, state): self.__dict__.update(state, count=len(state['held']))\n"
+            "class Edge:\n    def __init__(self, *ends): self.ends = ends; [end.held.add(self) for end in ends]\n"
+            "    def __hash__(self): return hash(tuple(end.name for end in self.ends))\n"
+            "a, b = Node('a'), Node('b')\nx = Edge(a, b)"
+        )
+        assert {lost.name for lost in made.unsaved} == {"a", "b", "x"}
+        assert all("cannot be loaded again: AttributeError" in lost.reason for lost in made.unsaved)
+
+
 def test_an_object_whose_hash_always_fails_does_not_load() -> None:
     with Notebook() as nb:
         nb.run(
