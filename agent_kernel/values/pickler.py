@@ -367,10 +367,14 @@ class Pickler(pickle.Pickler):
             return with_copied_dict(self, value, self.protect(value) if self.careful else reduce(value))
         return self.protect(value) if self.careful else NotImplemented
 
-    def custom(self, value: Any) -> Any:
-        """Note an object that reduces itself: what it gave is what was saved, and nothing else below it counts."""
+    def custom(self, value: Any, says: Callable[[Any], Any] | None = None) -> Any:
+        """Note an object that reduces itself: what it gave is what was saved, and nothing else below it counts.
+
+        Args:
+            says: what it is reduced to, in place of what its class says.
+        """
         try:
-            registered = self.dispatch_table.get(type(value))  # which is looked up anew for each dump alone
+            registered = self.dispatch_table.get(type(value), says)  # which is looked up anew for each dump alone
             parts = registered(value) if registered is not None else value.__reduce_ex__(PROTOCOL)
         except FOREIGN as error:
             if not self.careful:

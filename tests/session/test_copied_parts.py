@@ -141,6 +141,45 @@ def test_a_figure_of_plotly_and_its_trace() -> None:
         assert nb.look(shown) == ([3, 4], True, True, "T")
 
 
+@pytest.mark.filterwarnings("ignore")  # the library's own
+def test_arrays_in_a_figure_of_plotly_stay_arrays() -> None:
+    """plotly pickles texts in their place, as it sends them to the page, and a figure made of those keeps the texts."""
+    pytest.importorskip("plotly")
+    store = MemoryStore()
+    shown = "([f.data[0].y.mean() for f in (plain, own, held['f'])], own.kept, list(frames.frames[0].data[0].x))"
+    with Notebook(Repository.open(store)) as nb:
+        made = nb.run(
+            "import numpy as np\nimport plotly.graph_objects as go\nclass Own(go.Figure):\n    kept = 0\n"
+            "line = go.Scatter(y=np.arange(3.0))\nplain, own, held = go.Figure(line), Own(line), {'f': go.Figure(line)}\n"
+            "own.kept = [1]\nframes = go.Figure(line, frames=[go.Frame(data=[go.Bar(x=np.arange(2))])])"
+        )
+        nb.run("plain = own = held = frames = None")
+        nb.checkout(made)
+        assert nb.look(shown) == ([1.0, 1.0, 1.0], [1], [0, 1])
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(made)
+        assert nb.look(shown) == ([1.0, 1.0, 1.0], [1], [0, 1])
+        assert names_changed(nb.run("plain.data[0].y = plain.data[0].y + 1")) == {"plain"}
+        assert not names_changed(nb.run("text = None; plain.layout.xaxis.title; str(plain)")) - {"text"}
+
+
+@pytest.mark.filterwarnings("ignore")  # the library's own
+def test_what_functions_of_plotly_set_on_a_figure_comes_back() -> None:
+    pytest.importorskip("plotly")
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        made = nb.run(
+            "import plotly.graph_objects as go\nf = go.Figure(go.Scatter(y=[1])); f._px_trendlines = fits = [2.5]"
+        )
+        nb.run("f = fits = None")
+        nb.checkout(made)
+        assert nb.look("f._px_trendlines is fits")
+        assert names_changed(nb.run("fits.append(3.5)")) == {"f", "fits"}
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(made)
+        assert nb.look("f._px_trendlines is fits and fits == [2.5]")
+
+
 def test_a_document_of_bs4_and_its_elements() -> None:
     pytest.importorskip("bs4")
     store = MemoryStore()

@@ -53,6 +53,7 @@ _FAMILIES = {
     "h5py": "handles",
     "bokeh": "handles",
     "numba": "handles",
+    "plotly": "copying",
     "agent_kernel": "handles",
 }
 

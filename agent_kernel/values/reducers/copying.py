@@ -11,6 +11,7 @@ how it is saved, and stored with its own attributes where a part is in the same 
 
 from __future__ import annotations
 
+import copy
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -20,17 +21,20 @@ from agent_kernel.values.introspection import (
     TypeCache,
     bases_of,
     class_dict,
+    derives_from,
+    find_loaded,
     is_made_in_python,
     module_name,
     referents,
 )
-from agent_kernel.values.reducers import is_notebook_type
+from agent_kernel.values.reducers import instances, is_notebook_type
 from agent_kernel.values.restore import objects as restore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from agent_kernel.values.pickler import Pickler
+    from agent_kernel.values.reducers import Handler
 
 _MOST_SAVED = 2_000  # objects in what a library gives for one: where there are more, it is mostly data
 _MOST_LOOKED_AT = 20_000  # objects below one
@@ -41,9 +45,52 @@ _CLOSED_IDS = ATOM_IDS | frozenset(
 )
 
 
+def handler_for(kind: type) -> Handler | None:
+    """The handler of a figure of plotly that is saved as plotly says. One that is a widget is saved as a widget."""
+    figure: Any = find_loaded("plotly.basedatatypes", "BaseFigure")
+    if figure is None or derives_from(kind, find_loaded("ipywidgets", "Widget")):
+        return None
+    as_known = {"_data", "_layout", "_frame_objs"} <= {*figure.to_dict.__code__.co_names}
+    if not as_known or getattr(kind, "__reduce__", None) is not figure.__reduce__:
+        return None
+    return instances.of_notebook(kind, _reduce_figure) if is_notebook_type(kind) else reduce_figure
+
+
+def reduce_figure(pickler: Pickler, figure: Any) -> Any:
+    """As `reduce_copied`, with what plotly leaves out."""
+    return _note_held(pickler, figure, _reduce_figure(pickler, figure))
+
+
+def _reduce_figure(pickler: Pickler, figure: Any) -> Any:
+    """A figure with its arrays, and what functions of plotly set on it, such as the fits of trend lines."""
+    parts = pickler.custom(figure, _describe_figure)
+    if pickler.is_probe or isinstance(parts, str) or parts[0] is restore.live:
+        return parts
+    made: Any = find_loaded("plotly.basedatatypes", "BaseFigure")
+    attributes: dict[str, object] = object.__getattribute__(figure, "__dict__")
+    names = attributes.keys() - made.__init__.__code__.co_names
+    added = {name: attributes[name] for name in sorted(names)}
+    return instances.add_attributes(pickler, figure, parts, added, {}) if added else parts
+
+
+def _describe_figure(figure: Any) -> Any:
+    """What plotly makes an equal figure of. It says texts in place of arrays, as it sends them to the page, and they stay texts."""
+    props = {
+        "data": figure._data,
+        "layout": figure._layout,
+        "frames": [frame._props for frame in figure._frame_objs],
+        "_grid_str": figure._grid_str,
+        "_grid_ref": figure._grid_ref,
+    }
+    return type(figure), (copy.deepcopy(props),)
+
+
 def reduce_copied(pickler: Pickler, value: Any) -> Any:
     """As its library says, and note what it holds and does not save; with its own attributes where copies are opened."""
-    parts = pickler.custom(value)
+    return _note_held(pickler, value, pickler.custom(value))
+
+
+def _note_held(pickler: Pickler, value: Any, parts: Any) -> Any:
     if pickler.is_probe or isinstance(parts, str) or parts[0] is restore.live or id(value) in pickler.muted:
         return parts
     attributes: dict[str, object] = object.__getattribute__(value, "__dict__")
