@@ -179,6 +179,9 @@ class _Digest:
             return self._say(kind.__name__, value)
         if kind is tuple:  # whether two equal tuples are one is nobody's business, and changes with the interpreter
             return self._items(value)
+        if _is_number_of_numpy(value):  # nobody can change one, so it is the same with those
+            self._say(kind.__name__)
+            return self._scalar(value)
         if id(value) in self._seen:
             return self._say("seen", self._seen[id(value)])
         self._seen[id(value)] = sum(map(len, self._seen.maps))  # len of a chain joins all its maps
@@ -374,6 +377,11 @@ class _Digest:
         kept = [(signal, number, proxy()) for signal, held in value.callbacks.items() for number, proxy in held.items()]
         self._add([found for found in kept if found[1] in value._pickled_cids])
 
+    def _chart(self, value: Any) -> None:
+        """What a figure of plotly shows, and what was set on it. To look at one makes parts of it, which are no content."""
+        self._add(_in_order([value._data, value._layout, [frame._props for frame in value._frame_objs]]))
+        self._add((value._grid_str, value._grid_ref, getattr(value, "_px_trendlines", None)))
+
     def _formula(self, value: Any) -> None:
         from sympy import srepr  # type: ignore[import-not-found,unused-ignore]
 
@@ -438,7 +446,8 @@ class _Digest:
         self._add(factory)
         for name, held in sorted(state.items(), key=lambda item: str(item[0])):
             self._say(name)
-            self._add(held)
+            # Those of an object with traits are its attributes, which it gets one by one as they are asked for.
+            self._add(sorted(held.items()) if name == "_trait_values" and isinstance(held, dict) else held)
         return None
 
     def _reduced(self, value: Any) -> None:
@@ -486,10 +495,24 @@ class _Digest:
         ("torch", "TypedStorage"): _storage,
         ("torch", "UntypedStorage"): _storage,
         ("matplotlib", "CallbackRegistry"): _callbacks,
+        ("plotly", "BaseFigure"): _chart,
         ("sympy", "Basic"): _formula,
         ("sympy", "MatrixBase"): _formula,
         ("bokeh", "Document"): _document,
     }
+
+
+def _is_number_of_numpy(value: object) -> bool:
+    numpy = sys.modules.get("numpy")
+    kind = type(value)
+    return kind.__module__ == "numpy" and numpy is not None and issubclass(kind, numpy.number | numpy.bool_)
+
+
+def _in_order(value: Any) -> Any:
+    """The same with the items of dicts by their keys: plotly keeps to an order of its own."""
+    if isinstance(value, dict):
+        return [(key, _in_order(held)) for key, held in sorted(value.items())]
+    return [_in_order(held) for held in value] if isinstance(value, list | tuple) else value
 
 
 def _layout(kind: type) -> type:

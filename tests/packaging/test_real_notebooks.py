@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from traitlets import HasTraits, Int
 
 from benchmarks.fingerprints import differences, fingerprints, uncompared
 from benchmarks.real_notebooks.report import dearest, line_of, problems, summarize
@@ -323,6 +324,38 @@ def test_which_of_two_equal_types_or_dates_a_name_has_does_not_count() -> None:
     other = fingerprints({"a": point, "b": tuple[str, ...], "c": day, "d": date(2026, 1, 2)}, set())
     assert differences(was, now) == []
     assert differences(was, other) == ["b", "d"]
+
+
+def test_which_of_two_equal_numbers_of_numpy_a_list_has_does_not_count_and_its_type_does() -> None:
+    np: Any = pytest.importorskip("numpy")
+    one = np.float64(1.5)
+    found = [fingerprints({"value": value}, set()) for value in ([one, one], [one, np.float64(1.5)], [one, 1.5])]
+    assert [differences(found[0], other) for other in found[1:]] == [[], ["value"]]
+    row = np.zeros(1, [("a", int)])[0]
+    found = [fingerprints({"value": value}, set()) for value in ([row, row], [row, row.copy()])]
+    assert differences(*found) == ["value"]  # such a one can be changed
+
+
+def test_in_which_order_traits_got_their_values_is_no_content() -> None:
+    class Slider(HasTraits):
+        low, high = Int(0), Int(9)
+
+    asked, same, other = Slider(), Slider(), Slider(high=8)
+    assert (asked.high, asked.low, same.low, same.high, other.low, other.high) == (9, 0, 0, 9, 0, 8)
+    found = [fingerprints({"value": value}, set()) for value in (asked, same, other)]
+    assert [differences(found[0], one) for one in found[1:]] == [[], ["value"]]
+
+
+@pytest.mark.filterwarnings("ignore")  # the library's own
+def test_a_figure_of_plotly_is_what_it_shows_and_not_the_texts_that_stand_for_its_arrays() -> None:
+    go: Any = pytest.importorskip("plotly.graph_objects")
+    np: Any = pytest.importorskip("numpy")
+    shown, same, other = (go.Figure(go.Scatter(y=np.arange(n)), {"title": "T"}) for n in (3, 3, 4))
+    assert str(shown)
+    assert shown.layout.xaxis.title
+    texts = pickle.loads(pickle.dumps(same))
+    found = [fingerprints({"value": value}, set()) for value in (shown, same, other, texts)]
+    assert [differences(found[0], one) for one in found[1:]] == [[], ["value"], ["value"]]
 
 
 def test_what_is_excused_does_not_count_and_neither_does_what_it_shares() -> None:
