@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent_kernel.session import Repository
-from agent_kernel.storage import LmdbStore
+from agent_kernel.storage import LmdbStore, MemoryStore
 from tests.support.notebooks import Notebook, names_changed, rev
 
 widgets = pytest.importorskip("ipywidgets")
@@ -136,6 +136,34 @@ class TestAWidget:
             nb.run("slider.value = 9\nslider.value = 10; slider.note = 'y'")
             nb.checkout(first)
             assert nb.look("(slider.value, slider.note, getattr(slider, 'moved', 0))") == (4, "x", 1)
+
+    def test_of_a_class_of_the_notebook_has_the_traits_of_its_librarys_class_after_a_restart(self) -> None:
+        store = MemoryStore()
+        with Notebook(Repository.open(store)) as nb:
+            made = nb.run(
+                cleandoc("""
+                import ipywidgets, traitlets
+                class Twice(ipywidgets.IntSlider):
+                    note = traitlets.Unicode('x')
+                slider = Twice(value=4)
+            """)
+            )
+        with Notebook(Repository.open(store)) as nb:
+            nb.checkout(made)
+            assert nb.look(
+                "slider.traits()['value'] is ipywidgets.IntSlider.value and slider.traits()['note'] is Twice.note"
+            )
+            assert nb.look("[*Twice.class_own_traits()]") == ["note"]
+
+    def test_that_was_closed_is_shown_as_text_after_a_restart(self) -> None:
+        store = MemoryStore()
+        with Notebook(Repository.open(store)) as nb:
+            last = nb.run("import ipywidgets\nslider = ipywidgets.IntSlider(value=3); slider.close()")
+        with Notebook(Repository.open(store)) as nb:
+            nb.checkout(last)
+            assert nb.look("(slider.value, slider.comm, slider._repr_mimebundle_)") == (3, None, None)
+            nb.run("slider.open()")
+            assert nb.look("slider.comm") is not None
 
     def test_of_a_class_that_is_made_again_keeps_its_place_in_the_page(self, monkeypatch: pytest.MonkeyPatch) -> None:
         closed: list[object] = []

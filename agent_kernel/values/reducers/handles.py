@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from msgspec.structs import astuple
 
 from agent_kernel.values.aliases import Span, find_cluster
-from agent_kernel.values.introspection import module_name
+from agent_kernel.values.introspection import class_dict, entry, module_name, qualified_name
 from agent_kernel.values.reducers import Handler, dispatch_table, is_notebook_type, leaf, reduce
+from agent_kernel.values.references import Reference
 from agent_kernel.values.restore import plots, tensors, widgets
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ def handler_for(kind: type) -> Handler | None:
         return reduce_widget
     if ("traitlets", "HasTraits") in names:
         return reduce_with_traits if says_only_traits(kind) and kind not in dispatch_table() else None
+    if ("traitlets", "BaseDescriptor") in names and not is_notebook_type(kind):
+        return _handler_of_traits(kind)
     if ("h5py", "HLObject") in names:
         return refuse_hdf5
     if ("numba", "_CustomPickled") in names:
@@ -100,6 +103,24 @@ def reduce_with_traits(pickler: Pickler, value: Any) -> Any:
     kind: Any = type(cast("object", value))
     parts = widgets.with_traits, (kind,), astuple(widgets.WidgetState.of(value)), None, None, widgets.fill_traits
     return _note(pickler, value, parts)
+
+
+def _handler_of_traits(kind: type) -> Handler:
+    """A trait, or a handler of traits, that a library's class holds is saved by its name: a class made of that one lists it too."""
+    from agent_kernel.values.reducers import objects
+
+    otherwise = objects.handler_for(kind)
+
+    def reduce_trait(pickler: Pickler, trait: Any) -> Any:
+        attributes: dict[str, Any] = object.__getattribute__(trait, "__dict__")
+        owner: Any = attributes.get("this_class")
+        name: Any = attributes.get("name")
+        is_class = isinstance(owner, type) and not is_notebook_type(owner)
+        if not is_class or entry(class_dict(owner), name) is not trait:
+            return otherwise(pickler, trait)
+        return pickler.by_name(Reference(module_name(owner), f"{qualified_name(owner)}.{name}"))
+
+    return reduce_trait
 
 
 def says_only_traits(kind: Any) -> bool:

@@ -14,7 +14,8 @@ from agent_kernel.values.restore.context import Later, current
 _PASSING: Final = frozenset(
     {"comm", "log", "keys", "_view_count", "_property_lock", "_holding_sync", "_states_to_send"}
 )
-_APART: Final = frozenset({"_trait_values", "_trait_notifiers", "_trait_validators", "_model_id", "_repr_mimebundle_"})
+_SHOWN_AS: Final = "_repr_mimebundle_"
+_APART: Final = frozenset({"_trait_values", "_trait_notifiers", "_trait_validators", "_model_id", _SHOWN_AS})
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +35,8 @@ class WidgetState(Later):
         passing = _passing(found)
         traits = {name: value for name, value in found["_trait_values"].items() if name not in passing}
         attributes = {name: value for name, value in found.items() if name not in passing | _APART}
+        if found.get(_SHOWN_AS, passing) is None:  # as `close` leaves it: the widget is shown by its text alone
+            attributes[_SHOWN_AS] = None
         observers: dict[str, dict[Any, list[Any]]] = {}
         for name, by_kind in found["_trait_notifiers"].items():
             own = {kind: [one for one in some if not _is_of_class(one)] for kind, some in by_kind.items()}
