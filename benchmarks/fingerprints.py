@@ -41,7 +41,10 @@ _EXACT = frozenset(_ATOMS)
 # Nobody can change these, so which of two equal ones it is shows nowhere, and no commit says it.
 _UNCHANGING = (types.GenericAlias, types.UnionType, datetime.date, datetime.timedelta, PurePath)
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque)
-_PACKAGES = [sysconfig.get_path(name) for name in ("purelib", "platlib")]
+_PACKAGES = [
+    *(sysconfig.get_path(name) for name in ("purelib", "platlib")),
+    *(folder for folder in sys.path if folder.endswith("-packages")),  # those of an environment below this one
+]
 _PACKAGE_FOLDERS = tuple({*_PACKAGES, *map(os.path.realpath, _PACKAGES)})
 _DEPTH = 20_000  # of Python calls while a value is walked: linked lists and parse trees go deep
 
@@ -314,6 +317,8 @@ class _Digest:
             return self._add(value.tolist())
         series = value.to_series() if isinstance(value, pd.Index) else value
         try:
+            if series.dtype == object and not _EXACT.issuperset(map(type, series)):
+                raise TypeError  # pandas would ask others for their texts, which may say where they are in memory
             self._hash.update(pd.util.hash_pandas_object(series, index=False).to_numpy().data)
         except TypeError:
             self._add(list(series))
@@ -382,6 +387,18 @@ class _Digest:
         self._add(_in_order([value._data, value._layout, [frame._props for frame in value._frame_objs]]))
         self._add((value._grid_str, value._grid_ref, getattr(value, "_px_trendlines", None)))
 
+    def _trait(self, value: Any) -> None:
+        """By its name where a library's class holds it: what that one makes of itself when it is asked is no content."""
+        owner: Any = getattr(value, "this_class", None)
+        name: Any = getattr(value, "name", None)
+        if isinstance(owner, type) and owner.__module__ != "__main__" and vars(owner).get(name) is value:
+            return self._say(owner.__module__, owner.__qualname__, name)
+        return self._object(value)
+
+    def _type_of_numba(self, value: Any) -> None:
+        """Its name says all: its number is that of this process."""
+        self._say(str(value))
+
     def _formula(self, value: Any) -> None:
         from sympy import srepr  # type: ignore[import-not-found,unused-ignore]
 
@@ -446,8 +463,7 @@ class _Digest:
         self._add(factory)
         for name, held in sorted(state.items(), key=lambda item: str(item[0])):
             self._say(name)
-            # Those of an object with traits are its attributes, which it gets one by one as they are asked for.
-            self._add(sorted(held.items()) if name == "_trait_values" and isinstance(held, dict) else held)
+            self._add(_of_traits(name, held, kept))
         return None
 
     def _reduced(self, value: Any) -> None:
@@ -495,11 +511,33 @@ class _Digest:
         ("torch", "TypedStorage"): _storage,
         ("torch", "UntypedStorage"): _storage,
         ("matplotlib", "CallbackRegistry"): _callbacks,
+        ("numba", "Type"): _type_of_numba,
         ("plotly", "BaseFigure"): _chart,
+        ("traitlets", "BaseDescriptor"): _trait,
         ("sympy", "Basic"): _formula,
         ("sympy", "MatrixBase"): _formula,
         ("bokeh", "Document"): _document,
     }
+
+
+def _first(pair: tuple[Any, Any]) -> str:
+    return str(pair[0])
+
+
+def _of_traits(name: str, held: Any, value: object) -> object:
+    """An attribute; of one in which traits are kept what counts: an object gets them one by one as they are asked for."""
+    if name == "_trait_notifiers" and isinstance(held, dict):
+        observers = {trait: {kind: some for kind, some in by_kind.items() if some} for trait, by_kind in held.items()}
+        return sorted(
+            ((trait, sorted(by_kind.items(), key=_first)) for trait, by_kind in observers.items() if by_kind),
+            key=_first,
+        )
+    if name != "_trait_values" or not isinstance(held, dict):
+        return held
+    if not hasattr(value, "_model_id"):
+        return sorted(held.items())
+    kept = {trait: found for trait, found in held.items() if trait not in _OF_THE_FRONT_END}
+    return [*sorted(kept.items()), ("shown", held.get("comm") is not None)]
 
 
 def _is_number_of_numpy(value: object) -> bool:
@@ -603,6 +641,10 @@ def _parts_of_artist(value: Any) -> Iterator[object]:
 
 _HEAP, _IMMUTABLE = 1 << 9, 1 << 8  # Py_TPFLAGS_HEAPTYPE and …_IMMUTABLETYPE: a class statement makes the first alone
 _SAY_WHAT_IS_KEPT = ("__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__copy__")
+# What a widget has for the front end, or for a message that is on its way.
+_OF_THE_FRONT_END = frozenset(
+    {"comm", "keys", "log", "_holding_sync", "_property_lock", "_states_to_send", "_view_count"}
+)
 _KEPT_BY_TRANSFORMS = frozenset(
     {
         *("_parents", "_invalid", "_inverted", "_affine", "_mtx", "_points"),

@@ -346,6 +346,54 @@ def test_in_which_order_traits_got_their_values_is_no_content() -> None:
     assert [differences(found[0], one) for one in found[1:]] == [[], ["value"]]
 
 
+def test_who_no_longer_observes_and_what_a_widget_has_for_the_front_end_is_no_content() -> None:
+    ipywidgets: Any = pytest.importorskip("ipywidgets")
+    slider = ipywidgets.IntSlider()
+    try:
+        before = fingerprints({"slider": slider}, set())
+        slider.observe(print, "value")
+        assert fingerprints({"slider": slider}, set()) != before
+        slider.unobserve(print, "value")
+        assert slider.keys
+        assert fingerprints({"slider": slider}, set()) == before
+    finally:
+        slider.close()
+    assert fingerprints({"slider": slider}, set()) != before
+
+
+def test_a_trait_of_a_librarys_class_is_the_one_that_it_is_whatever_it_made_of_itself() -> None:
+    class Slider(HasTraits):
+        low = Int(0)
+
+    Slider.__module__ = "__main__"
+    own: Any = vars(Slider)["low"]
+    before = fingerprints({"trait": own}, set())
+    own.tag(seen=True)  # no library's: what it holds counts
+    assert fingerprints({"trait": own}, set()) != before
+    ipywidgets: Any = pytest.importorskip("ipywidgets")
+    trait: Any = vars(ipywidgets.Widget)["comm"]
+    before = fingerprints({"trait": trait}, set())
+    trait.metadata["seen"] = True
+    try:
+        assert fingerprints({"trait": trait}, set()) == before
+    finally:
+        del trait.metadata["seen"]
+    assert fingerprints({"trait": vars(ipywidgets.Widget)["keys"]}, set()) != before
+
+
+def test_a_type_of_numba_is_what_it_is_called_whatever_its_number_in_this_process() -> None:
+    types: Any = pytest.importorskip("numba.types")
+    found = [fingerprints({"value": value}, set()) for value in (types.int8[:], types.int8[:], types.int16[:])]
+    assert [differences(found[0], one) for one in found[1:]] == [[], ["value"]]
+
+
+def test_a_column_of_objects_is_what_they_hold_wherever_they_are_in_memory() -> None:
+    pd: Any = pytest.importorskip("pandas")
+    columns = [pd.Series(["a", Shape(sides)], dtype=object) for sides in (3, 3, 4)]
+    found = [fingerprints({"value": value}, set()) for value in columns]
+    assert [differences(found[0], one) for one in found[1:]] == [[], ["value"]]
+
+
 @pytest.mark.filterwarnings("ignore")  # the library's own
 def test_a_figure_of_plotly_is_what_it_shows_and_not_the_texts_that_stand_for_its_arrays() -> None:
     go: Any = pytest.importorskip("plotly.graph_objects")
