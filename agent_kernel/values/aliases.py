@@ -336,8 +336,8 @@ def overlaps_itself(holder: Any) -> bool:
     Axes of stride 0 do not count: a broadcast array is stored by the items that it repeats.
     """
     strides: Any = getattr(holder, "strides", None)
-    if strides is None or not holder.size or getattr(getattr(holder, "flags", None), "c_contiguous", False):
-        return False
+    if strides is None or not holder.size or getattr(getattr(holder, "flags", None), "forc", False):
+        return False  # contiguous, in C's order or in Fortran's
     reach = holder.itemsize
     for step, count in sorted((abs(step), count) for step, count in zip(strides, holder.shape, strict=True)):
         if step and count > 1:

@@ -18,7 +18,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
 from math import prod
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 from agent_kernel.errors import UntrustedValueError
 from agent_kernel.values.restore import arrays, frames
@@ -163,7 +163,7 @@ def _fitting(shape: Any, kind: Any, size: int) -> tuple[int, ...]:
     return found
 
 
-def _order(order: Any) -> str:
+def _order(order: Any) -> Literal["C", "F"]:
     return "F" if order == "F" else "C"
 
 
@@ -172,11 +172,11 @@ def _array(buffer: StoredBytes, dtype: Any, shape: Any, order: Any, writeable: A
     return arrays.array(buffer, kind, _fitting(shape, kind, buffer.size), _order(order), bool(writeable))
 
 
-def _small_array(payload: Any, dtype: Any, shape: Any, writeable: Any) -> Any:
+def _small_array(payload: Any, dtype: Any, shape: Any, writeable: Any, order: Any = "C") -> Any:
     kind = _dtype(dtype)
     if type(payload) is not bytes:
         raise refuse("an array without memory")
-    return arrays.small_array(payload, kind, _fitting(shape, kind, len(payload)), bool(writeable))
+    return arrays.small_array(payload, kind, _fitting(shape, kind, len(payload)), bool(writeable), _order(order))
 
 
 def _view(owner: Any, offset: Any, shape: Any, strides: Any, dtype: Any, writeable: Any) -> Any:

@@ -123,3 +123,28 @@ def test_a_name_for_one_of_many_arrays_that_a_function_gives_shares_it() -> None
         assert nb.look("one is rows[5]")
         nb.run("one[0] = -2.0")
         assert nb.look("rows[5][0]") == -2.0
+
+
+def test_many_small_arrays_in_the_order_of_fortran_are_written_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The faces of a surface are such: a blob for each took longer than all else."""
+    blobs: list[Any] = []
+    keep = pickling.Pickler.buffer
+
+    def noted(pickler: Any, *rest: Any) -> Any:
+        blobs.append(rest)
+        return keep(pickler, *rest)
+
+    monkeypatch.setattr(pickling.Pickler, "buffer", noted)
+    counts: list[int] = []
+    for many in (N, 2 * N):
+        blobs.clear()
+        with Notebook() as nb:
+            first = nb.run(
+                f"import numpy as np\nrows = [np.asfortranarray(np.arange(6.0).reshape(2, 3) + i) for i in range({many})]"
+            )
+            counts.append(len(blobs))
+            assert names_changed(nb.run("rows[7][1, 2] = -1.0; rows[9].flags.writeable = False")) == {"rows"}
+            nb.checkout(first)
+            assert nb.look("all(np.array_equal(row, np.arange(6.0).reshape(2, 3) + i) for i, row in enumerate(rows))")
+            assert nb.look("all(row.flags.f_contiguous and row.flags.writeable for row in rows)")
+    assert counts[1] < counts[0] + N // 10

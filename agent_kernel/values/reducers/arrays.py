@@ -178,6 +178,8 @@ def plain(pickler: Pickler, array: Any, low: int) -> Any:
         order, source = _compact(array)
         if order == "C" and _is_one_of_many(pickler, array):
             return _small(array)
+    elif order == "F" and _is_one_of_many(pickler, array):
+        return _small(array, order)
     step = source.strides[0] if source.ndim > 1 else None
     raw = pickler.buffer(source.reshape(-1).view(np.uint8) if source.nbytes else b"", step)
     own = (raw, spell(array.dtype), array.shape, order)
@@ -195,8 +197,9 @@ def _is_one_of_many(pickler: Pickler, array: Any) -> bool:
     return pickler.packs or pickler.small_arrays > _MANY_ARRAYS
 
 
-def _small(array: Any) -> Any:
-    return restore.small_array, (array.tobytes(), spell(array.dtype), array.shape, array.flags.writeable)
+def _small(array: Any, order: str = "C") -> Any:
+    own = (array.tobytes(order), spell(array.dtype), array.shape, array.flags.writeable)
+    return restore.small_array, own if order == "C" else (*own, order)
 
 
 # -- small arrays of which nobody but one object knows, as the transforms of a figure have them by the thousand

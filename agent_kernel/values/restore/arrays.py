@@ -10,7 +10,7 @@ import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from types import MemberDescriptorType
-from typing import Any
+from typing import Any, Literal
 
 from agent_kernel.values.restore.buffers import StoredBytes, bytes_of, filled
 
@@ -55,12 +55,14 @@ def long_double_digits() -> int:
     return int(np.finfo(np.longdouble).nmant)
 
 
-def small_array(payload: bytes, dtype: Any, shape: tuple[int, ...], writeable: bool) -> Any:
+def small_array(
+    payload: bytes, dtype: Any, shape: tuple[int, ...], writeable: bool, order: Literal["C", "F"] = "C"
+) -> Any:
     import numpy as np
 
-    made = np.empty(shape, np.dtype(dtype))
+    made = np.empty(shape, np.dtype(dtype), order)
     if payload:
-        made.reshape(-1).view(np.uint8)[:] = np.frombuffer(payload, np.uint8)
+        made.reshape(-1, order=order).view(np.uint8)[:] = np.frombuffer(payload, np.uint8)
     made.flags.writeable = writeable
     return made
 
