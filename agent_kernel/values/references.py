@@ -516,6 +516,31 @@ def _is_made_by_library(module: str, name: str, value: object) -> bool:
     return name == "__dict__" or names is None or name in names
 
 
+def find_function(function: types.FunctionType, known: dict[tuple[object, ...], Any]) -> Reference | None:
+    """Where its library holds a function that is not found under its own name, as `torch.nn.functional.max_pool2d`.
+
+    Args:
+        known: which functions modules hold, by their ids, as far as that was looked up in this dump.
+    """
+    places: tuple[Any, ...] = (function.__module__, function.__globals__.get("__name__"))
+    for module in places:
+        held: Any = sys.modules.get(module) if type(module) is str and is_library(module) else None
+        if not issubclass(type(held), types.ModuleType):
+            continue
+        attributes = module_dict(held)
+        key = "functions of", module
+        if key not in known:
+            some = [(name, value) for name, value in list(attributes.items()) if type(value) is types.FunctionType]
+            known[key] = {id(value): name for name, value in reversed(some)}  # of several names the first
+        name = known[key].get(id(function))
+        if name is None or attributes.get(name) is not function:
+            continue
+        names = _names_in(module)
+        if names is None or name in names:  # else a cell may have put it there
+            return Reference(module, name)
+    return None
+
+
 _code_names: dict[str, frozenset[str] | None] = {}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import gc
 import importlib
 import subprocess
@@ -1024,3 +1025,31 @@ class TestAnAttributeBelowALibrarysModule:
                 held = getattr(table, name)
                 assert references.containers_among({id(held)}, {}).keys() == {id(held)}, name
             del table, held
+
+
+def test_a_function_that_a_function_of_the_library_made_is_the_librarys_after_a_restart() -> None:
+    """It is not found under its own name, and a copy would be cut off from what the library's other functions know of it."""
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        made = nb.run("import os\nencode, box = os.fsencode, {'f': [os.fsdecode]}")
+        nb.run("encode = box = None")
+        nb.checkout(made)
+        assert nb.look("encode is os.fsencode and box['f'][0] is os.fsdecode")
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(made)
+        assert nb.look("encode is os.fsencode and box['f'][0] is os.fsdecode")
+
+
+def test_a_function_that_a_cell_put_into_a_library_is_saved_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    monkeypatch.setattr(contextlib, "opened_by_cell", None, raising=False)  # so that it is gone afterwards
+    with Notebook(Repository.open(store)) as nb:
+        made = nb.run(
+            "import contextlib\ndef steps():\n    yield 7\nopened = contextlib.contextmanager(steps)\n"
+            "contextlib.opened_by_cell = opened"
+        )
+    monkeypatch.setattr(contextlib, "opened_by_cell", None)
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(made)
+        nb.run("with opened() as number: pass")
+        assert nb.look("number") == 7

@@ -444,6 +444,9 @@ def reduce_function(pickler: Pickler, function: types.FunctionType) -> Any:
     if function.__globals__ is not pickler.namespace:
         if is_importable(function):
             return NotImplemented
+        place = references.find_function(function, pickler.known_of_types)
+        if place is not None:
+            return pickler.by_name(place)
         home = _home(pickler, function)
         if function.__module__ == "functools":
             _note_dispatch_cache(pickler, function)
