@@ -82,7 +82,6 @@ class TestLostValues:
                 again.look("kept[1].result()")
 
     def test_leave_all_else_where_a_proxy_in_c_asks_what_it_stands_for(self) -> None:
-        pytest.importorskip("wrapt")
         with Notebook() as nb:
             nb.run("import wrapt\nkept = [[1]]")
             saved = nb.run("kept.append(wrapt.ObjectProxy(kept))")
