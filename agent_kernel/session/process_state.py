@@ -60,6 +60,7 @@ _MOST_CELLS: Final = 20  # to run again for one setting
 _MOST_SPELLED: Final = 1_000  # values within one
 
 Owner = type | ModuleType
+_Dict = dict[str, object]
 Label = Callable[[ObjectId, Commit], str]
 
 
@@ -114,59 +115,67 @@ class Setting(NamedTuple):
             return ""
 
 
-def _digest(value: object) -> str:
+def _digest(value: object, *, is_told: bool = True) -> str:
+    """A digest that is the same in each process for the same value.
+
+    Args:
+        is_told: whether texts in it count. Those that cells set in libraries may be secret, and a short digest is enough to try guesses.
+    """
     try:
-        spelled = _spell(value, [_MOST_SPELLED])
+        spelled = _Spelling(is_told).spell(value)
     except RecursionError:
         spelled = type_name(value)
     return xxh3_64_hexdigest(repr(spelled).encode(errors="replace"))[:8]
 
 
-def _spell(value: object, left: list[int]) -> object:
-    """What a value is, in the same words in each process. None of the person's code runs: of an object it says the type.
+class _Spelling:
+    """What a value is, in the same words in each process. None of the person's code runs: of an object it says the type."""
 
-    Args:
-        left: how many values may follow.
-    """
-    left[0] -= 1
-    kind = type(value)
-    if left[0] < 0:
-        return "..."
-    if kind in (str, bytes):
-        return len(cast("str", value)), cast("str", value)[:_MOST_CHARACTERS]
-    if kind in _SPELLED_AS_THEY_ARE:
-        return value
-    if kind in (list, tuple):
-        items = cast("Sequence[object]", value)
-        return kind.__name__, len(items), [_spell(one, left) for one in islice(items, max(0, left[0]))]
-    if kind in (set, frozenset):
-        several = cast("Collection[object]", value)
-        return kind.__name__, len(several), sorted(repr(_spell(one, [9])) for one in islice(several, max(0, left[0])))
-    if kind is dict:
-        pairs = cast("dict[object, object]", value).items()
-        return len(pairs), [(_spell(key, left), _spell(one, left)) for key, one in islice(pairs, max(0, left[0]))]
-    if kind is FunctionType:
-        function = cast("FunctionType", value)
-        cells = [cell.cell_contents for cell in function.__closure__ or () if not _is_empty(cell)]
-        held = function.__defaults__, function.__kwdefaults__, cells
-        return _spell_code(function.__code__, left), _spell(held, left)
-    parts = [getattr(value, name) for name in _PARTS.get(kind, ())]
-    if parts:
-        return kind.__name__, _spell(parts, left)
-    if derives_from(kind, type):
-        owner = cast("type", value)
-        content = (
-            {}
-            if _place_of(owner)
-            else {name: one for name, one in class_dict(owner).items() if name not in _OF_CLASSES}
+    def __init__(self, tells_texts: bool, left: int = _MOST_SPELLED) -> None:
+        self._tells_texts = tells_texts
+        self._left = left  # values that may follow
+
+    def spell(self, value: object) -> object:
+        self._left -= 1
+        kind = type(value)
+        if self._left < 0:
+            return "..."
+        if kind in (str, bytes):
+            text = cast("str", value)
+            return (len(text), text[:_MOST_CHARACTERS]) if self._tells_texts else kind.__name__
+        if kind in _SPELLED_AS_THEY_ARE:
+            return value
+        if kind in (list, tuple):
+            items = cast("Sequence[object]", value)
+            return kind.__name__, len(items), list(map(self.spell, islice(items, max(0, self._left))))
+        if kind in (set, frozenset):
+            several = cast("Collection[object]", value)
+            some = islice(several, max(0, self._left))
+            return kind.__name__, len(several), sorted(repr(_Spelling(self._tells_texts, 9).spell(one)) for one in some)
+        if kind is dict:
+            pairs = cast("dict[object, object]", value).items()
+            return len(pairs), [(self.spell(key), self.spell(one)) for key, one in islice(pairs, max(0, self._left))]
+        if kind is FunctionType:
+            function = cast("FunctionType", value)
+            cells = [cell.cell_contents for cell in function.__closure__ or () if not _is_empty(cell)]
+            return _spell_code(function.__code__), self.spell((function.__defaults__, function.__kwdefaults__, cells))
+        if kind in _PARTS:
+            return kind.__name__, self.spell([getattr(value, name) for name in _PARTS[kind]])
+        return self._spell_class(cast("type", value)) if derives_from(kind, type) else type_name(value)
+
+    def _spell_class(self, kind: type) -> object:
+        own = (
+            {} if _place_of(kind) else {name: one for name, one in class_dict(kind).items() if name not in _OF_CLASSES}
         )
-        return qualified_name(owner), _spell(content, left)
-    return type_name(value)
+        return qualified_name(kind), [(name, self.spell(one)) for name, one in own.items()]
 
 
-def _spell_code(code: CodeType, left: list[int]) -> object:
-    """What code does, without where it stands."""
-    within = [_spell_code(found, left) if type(found) is CodeType else _spell(found, left) for found in code.co_consts]
+def _spell_code(code: CodeType) -> object:
+    """What code does, without where it stands. The source that it was made of is in a commit: its texts may be told."""
+    within = [
+        _spell_code(found) if type(found) is CodeType else _Spelling(tells_texts=True).spell(found)
+        for found in code.co_consts
+    ]
     return code.co_name, code.co_code, code.co_names, code.co_varnames, within
 
 
@@ -188,7 +197,6 @@ _PARTS: Final[Mapping[type, tuple[str, ...]]] = {
     type(functools.cache(len)): ("__wrapped__",),
 }
 _OF_CLASSES = frozenset({"__dict__", "__weakref__", "__module__", "__firstlineno__", "__static_attributes__"})
-_Dict = dict[str, object]
 _OF_KERNELS = frozenset({"backend", "backend_fallback", "interactive", "toolbar"})  # which these set by themselves
 
 
@@ -409,7 +417,7 @@ class ProcessState:
                 earlier = Attribute(owner, name, _UNKNOWN)
             if earlier is not None and earlier.is_set():
                 first = self._attributes.get(full, earlier)
-                self._attributes[full] = msgspec.structs.replace(first, digest=_digest(value))
+                self._attributes[full] = msgspec.structs.replace(first, digest=_digest(value, is_told=False))
 
     def _note_setting(self, setting: Setting, source: str, before: object) -> None:
         now = setting.find()
@@ -499,7 +507,7 @@ def _is_now(entry: str) -> bool:
         return _BY_NAME[name].digest(_BY_NAME[name].find()) == digest
     if digest:
         found = _find_by_name(name)
-        return found is not _MISSING and _digest(found) == digest
+        return found is not _MISSING and _digest(found, is_told=False) == digest
     variable = _VARIABLE.fullmatch(entry)
     return variable is not None and variable[1] in _environment()
 

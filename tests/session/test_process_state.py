@@ -311,6 +311,22 @@ def test_no_commit_holds_what_a_variable_of_the_environment_is(settings: Callabl
     assert all(b"hunter2" not in file.read_bytes() for file in (tmp_path / "store").rglob("*") if file.is_file())
 
 
+@pytest.mark.parametrize("secret", ["key", "[key]", "key.encode()", "make(key)", "lambda self, k=key: k"])
+def test_no_commit_tells_two_texts_apart_that_cells_set_in_libraries(secret: str, tmp_path: Path) -> None:
+    told: list[tuple[str, ...]] = []
+    for key in ("hunter2", "letmein"):
+        with Notebook() as nb:
+            nb.run(f"{START}\nimport pathlib\ndef make(k): return lambda self: k")
+            (tmp_path / "key").write_text(key)
+            nb.run(f"key = pathlib.Path({str(tmp_path / 'key')!r}).read_text()\nFraction.half = {secret}; del key")
+            head = nb.session.head
+            assert head is not None
+            told.append(nb.repo.commit_at(head).set_in_libraries)
+        restart()
+    assert told[0] == told[1]
+    assert told[0][0].startswith(FULL)
+
+
 def test_each_cell_that_changed_a_setting_is_named_once_in_the_order_to_run_them(settings: Callable[[], None]) -> None:
     store = MemoryStore()
     style, size = "plt.style.use('ggplot')", "plt.rcParams['figure.figsize'] = 3, k"
@@ -426,7 +442,8 @@ VALUES = {  # of an attribute, and another
     "a function with variables of its own": ("make(1)", "make(2)"),
     "with a default": ("lambda self, *, k=1: k", "lambda self, *, k=2: k"),
     "a class": ("type('A', (), {'x': 1})", "type('A', (), {'x': 2})"),
-    "a set": ("{'a', 'b', 'c'}", "{'a', 'b', 'd'}"),
+    "a set": ("{1, 2, 'c'}", "{1, 3, 'c'}"),
+    "a function with a text": ("lambda self: 'a'", "lambda self: 'b'"),
     "one of two targets": ("1; Fraction.half, Fraction.weight = 2, 3", "1; Fraction.half, Fraction.weight = 4, 3"),
     "with its type": ("0; Fraction.half: int = 1", "0; Fraction.half: int = 2"),
 }
@@ -466,9 +483,9 @@ def test_a_long_value_is_looked_at_in_the_cell_that_sets_it_alone(monkeypatch: p
     asked: list[object] = []
     digest = process_state._digest
 
-    def noted(value: object) -> str:
+    def noted(value: object, *, is_told: bool = True) -> str:
         asked.append(value)
-        return digest(value)
+        return digest(value, is_told=is_told)
 
     with Notebook() as nb:
         nb.run(f"{START}\nFraction.half = list(range(100_000))")
