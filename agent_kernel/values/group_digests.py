@@ -195,32 +195,37 @@ class _Look:
         """
         _expect(not any(name.startswith(CLASS_PREFIX) for name in members))
         self._said += members
-        waiting: list[Any] = list(members.values())
+        waiting: list[Any] = []
+        for value in members.values():  # first, for variables hold them, too: they are none of many
+            self._see(value, waiting)
         while waiting:
-            value = waiting.pop()
-            self._places.append(id(value))
-            if id(type(value)) in _ATOM_IDS:
-                _expect(not references.is_nan(value))
-                self._said.append(value)
-            elif id(value) not in self._seen:
-                self._seen[id(value)] = value
-                below = self._below(value)
-                # A set that is freed leaves its place to the next frozenset, whose items may be the same.
-                self._places.extend((id(type(value)), len(below)))
-                if not self._take_atoms(below):
-                    if len(below) < _MANY:
-                        waiting += below
-                        self._items += len(below)
-                    else:
-                        self._many.append(below)
-                below = []  # it would hold them once more, and so would what waits
-                if len(self._seen) > _MOST_OBJECTS or self._items > _MOST_ITEMS:
-                    self._many.append(waiting)
-                    waiting = []
+            if len(self._seen) > _MOST_OBJECTS or self._items > _MOST_ITEMS:
+                self._many.append(waiting)
+                break
+            self._see(waiting.pop(), waiting)
+        del waiting
         if self._many:
             self._take_many(self._pop_many())
             self._expect_explained()
         _expect(self._is_worth or bool(self._longs))
+
+    def _see(self, value: Any, waiting: list[Any]) -> None:
+        """Look at one object; what is below it waits for its turn, or is one of many."""
+        self._places.append(id(value))
+        if id(type(value)) in _ATOM_IDS:
+            _expect(not references.is_nan(value))
+            self._said.append(value)
+        elif id(value) not in self._seen:
+            self._seen[id(value)] = value
+            below = self._below(value)
+            # A set that is freed leaves its place to the next frozenset, whose items may be the same.
+            self._places.extend((id(type(value)), len(below)))
+            if not self._take_atoms(below):
+                if len(below) < _MANY:
+                    waiting += below
+                    self._items += len(below)
+                else:
+                    self._many.append(below)
 
     def _take_atoms(self, values: list[Any]) -> bool:
         """Take atoms all at once, as most containers hold nothing else."""

@@ -164,6 +164,25 @@ def test_the_last_object_of_a_loop_costs_the_next_cells_nothing() -> None:
         assert nb.look("last is v[-1], last.tags[0].x") == (True, {"x": {LONG - 1}})
 
 
+@pytest.mark.parametrize("tree", ["", "last, first, row, rows = v[n], v[1], v[2].below, {'below': v[3].below}"])
+def test_a_cell_that_reads_a_tree_calls_nothing_for_each_of_its_nodes(tree: str) -> None:
+    source = TREE.replace("self.parent, self.below, self.x = parent, [], 0", "self.below, self.x = [], 0")
+    with Notebook() as nb:
+        nb.run(source + tree)
+        before = nb.run("len(v), root.x")
+        assert _calls(lambda: nb.run("len(v), root.x")) < 3 * LONG
+        changed = names_changed(nb.run("v[7].x = 1"))
+        assert {"v", "root"} <= changed <= {"v", "root", "row", "rows", "first"}
+        nb.run("len(v)")
+        assert "v" in names_changed(nb.run("root.below[1].below.append(v[-1])"))
+        nb.checkout(before)
+        assert nb.look("({n.x for n in v}, v[0] is root, len(v[2].below))") == ({0}, True, 3)
+        if tree:
+            assert (
+                nb.look("(last is v[-1], first is v[1], row is v[2].below, rows['below'] is v[3].below)") == (True,) * 4
+            )
+
+
 def test_a_cell_that_reads_a_graph_calls_nothing_for_each_of_its_nodes() -> None:
     with Notebook() as nb:
         nb.run(TREE)
