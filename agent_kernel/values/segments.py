@@ -183,7 +183,9 @@ class Segment(msgspec.Struct):
     is_of_atoms: bool = False
 
 
-Parts = tuple[Any, Cuts, list[Segment]]  # a long container, where it was cut, and its segments
+Parts = tuple[
+    Any, Cuts, list[Segment]
+]  # a long container, where it was cut, and its segments: none where that cannot be done
 
 
 class Segments(msgspec.Struct):
@@ -279,10 +281,10 @@ def dump_segments(
             seems_of_atoms = id(value) in of_atoms
             options = {"seems_of_atoms": seems_of_atoms, "only_atoms": only_atoms, "notes_met": notes_met}
             found = _dump_parts(value, starts, names, namespace, **options)
-            if found is None:
-                return None
-            if dumped is not None:
-                dumped[id(value)] = found
+            if dumped is not None and not (found is None and only_atoms):
+                dumped[id(value)] = found or (value, NOWHERE, [])
+        if found is None or not found[2]:
+            return None
         if all(part.is_of_atoms for part in found[2]):
             atoms.make_sure(value)
         made.cuts.append(found[1])
