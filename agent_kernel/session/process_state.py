@@ -2,7 +2,7 @@
 
 `pd.DataFrame.total = total`, `plt.style.use("ggplot")` and `os.chdir("data")` change this process alone: a restart leaves
 that behind, and a checkout keeps it. A commit names what is set, an attribute of a library or a setting, each with a digest
-of what it is: `pandas.DataFrame.total#1f2e3d4c`, `matplotlib.rcParams#5b6a7988`. Where that is still set on another
+of what it is: `pandas.DataFrame.total#1f2e3d4c`, `matplotlib.rcParams[font.size]#5b6a7988`. Where that is still set on another
 branch than that of the cell that set it, the id of that cell's commit follows, after an `@`.
 
 Of attributes that the text of a cell sets, what they are is compared before and afterwards; another cell costs one search
@@ -56,7 +56,6 @@ _FURTHEST: Final = 10_000  # commits to look through for the cell that set somet
 _LONGEST_PATH: Final = 200  # characters
 _SHOWN: Final = 10  # names in one line
 _REASONS: Final = {False: "commits do not save what cells set in libraries", True: "commits do not save settings"}
-_MOST_CELLS: Final = 20  # to run again for one setting
 _MOST_SPELLED: Final = 1_000  # values within one
 
 Owner = type | ModuleType
@@ -73,7 +72,10 @@ class Attribute(msgspec.Struct, frozen=True, gc=False):
     digest: str = ""  # of what a cell set
 
     def is_set(self) -> bool:
-        return self.now() is not self.before
+        now = self.now()
+        if now is not self.before and self.before is _MISSING and derives_from(type(self.owner), type):
+            return now is not _inherited(cast("type", self.owner), self.name)
+        return now is not self.before
 
     def now(self) -> object:
         return _attributes_of(self.owner).get(self.name, _MISSING)
@@ -85,8 +87,8 @@ class Attribute(msgspec.Struct, frozen=True, gc=False):
 class Setting(NamedTuple):
     """What code reads in another place than from variables.
 
-    `read` gives what it is now, from its module: quickly, for each cell asks twice. `changes` gives what of that is not as
-    it is once the module is imported; without it all of it counts.
+    `read` gives what it is now, from its module: quickly, for each cell asks twice. `changes` gives the parts of that, by
+    name, that are not as they are once the module is imported; without it all of it is one.
     """
 
     name: str
@@ -105,14 +107,19 @@ class Setting(NamedTuple):
         except Exception:  # noqa: BLE001 - the library's code, of any version: of what cannot be read nothing is said
             return _MISSING
 
-    def digest(self, value: object) -> str:
-        """The same in each process for the same setting; nothing of one that cannot be read."""
+    def digests(self, value: object) -> dict[str, str]:
+        """Of its parts, by name, the same in each process for the same content; nothing of what cannot be read."""
         try:
-            if value is not _MISSING and self.changes is not None:
-                value = self.changes(sys.modules[self.module], value)
-            return _digest(value)
+            if value is _MISSING:
+                return {}
+            parts = {"": value} if self.changes is None else self.changes(sys.modules[self.module], value)
+            return {name: _digest(part) for name, part in parts.items()}
         except Exception:  # noqa: BLE001 - as in `find`
-            return ""
+            return {}
+
+    def entry(self, part: str, digest: str) -> str:
+        """What a commit says of a part."""
+        return f"{self.name}[{part}]#{digest}" if part else f"{self.name}#{digest}"
 
 
 def _digest(value: object, *, is_told: bool = True) -> str:
@@ -213,7 +220,7 @@ def _changes_of_matplotlib(matplotlib: Any, values: Sequence[object]) -> dict[st
     return {
         name: list(cast("Iterable[object]", value)) if type(value) is loaded_class("cycler", "Cycler") else value
         for name, value in found
-        if name not in _OF_KERNELS and not _are_same(value, _in_one_form(_Dict.get(default, name)))
+        if name not in _OF_KERNELS and not _are_same(value, _Dict.get(default, name))
     }
 
 
@@ -282,13 +289,8 @@ def _modes_of_torch(torch: Any) -> object:
     )
 
 
-def _in_one_form(value: object) -> object:
-    """A list as a tuple: they are changed in place, as by `rcParams["font.sans-serif"].insert(0, "Arial")`."""
-    return (*cast("list[object]", value),) if type(value) is list else value
-
-
 def _params(matplotlib: Any) -> object:
-    return list(map(_in_one_form, _Dict.values(matplotlib.rcParams)))
+    return list(_Dict.values(matplotlib.rcParams))
 
 
 def _options_of_pandas(config: Any) -> object:
@@ -344,12 +346,18 @@ def _of_commit(entry: str) -> str:
 
 
 def _name_of(entry: str) -> str:
-    """The setting or attribute of which an entry says what it is; or all of the entry."""
+    """What an entry is of: an attribute, or a part of a setting; or all of the entry."""
     return entry.partition("#")[0].partition("@")[0]
 
 
+def _shown(name: str) -> str:
+    """How a person is told of it: not of each part of a setting, of which a style sets thirty."""
+    setting = name.partition("[")[0]
+    return setting if setting in _BY_NAME else name
+
+
 def _is_setting(name: str) -> bool:
-    return name in _BY_NAME or _VARIABLE.fullmatch(name) is not None
+    return _shown(name) in _BY_NAME or _VARIABLE.fullmatch(name) is not None
 
 
 class Before(NamedTuple):
@@ -364,11 +372,11 @@ class Before(NamedTuple):
 
 
 class Known(msgspec.Struct):
-    """A setting that a cell changed: the digest of what it was first, what it is, and the digest of that."""
+    """A setting of which cells changed parts: the digests of what these were first, what it is, and the digests of its parts."""
 
-    first: str
+    first: dict[str, str]
     now: object
-    digest: str
+    digests: dict[str, str]
 
 
 class ProcessState:
@@ -423,17 +431,15 @@ class ProcessState:
         now = setting.find()
         if now is _MISSING or _are_same(before, now):
             return
-        if setting.name in self._settings:
-            return  # `names` looks at it again
-        if before is not _MISSING:
-            first = setting.digest(before)
-        elif setting.changes is not None:  # the cell imported the module
-            first = _digest({})
-        elif setting.changed_by.search(source):
-            first = ""
-        else:
-            return
-        self._settings[setting.name] = Known(first, now, setting.digest(now))
+        if before is _MISSING and setting.changes is None and not setting.changed_by.search(source):
+            return  # the cell imported the module
+        digests, earlier = setting.digests(now), setting.digests(before)
+        changed = {
+            part: earlier.get(part, "") for part in {*digests, *earlier} if digests.get(part) != earlier.get(part)
+        }
+        if changed:
+            known = self._settings.setdefault(setting.name, Known({}, now, digests))
+            known.first, known.now, known.digests = changed | known.first, now, digests
 
     def names(self) -> set[str]:
         """What is set now, by cells of this process."""
@@ -441,11 +447,14 @@ class ProcessState:
         if self._pylab:
             found.add(PYLAB)
         for name, known in self._settings.items():
-            now = _BY_NAME[name].find()
+            setting = _BY_NAME[name]
+            now = setting.find()
             if not _are_same(known.now, now):
-                known.now, known.digest = now, _BY_NAME[name].digest(now)
-            if known.digest != known.first:
-                found.add(f"{name}#{known.digest}")
+                known.now, known.digests = now, setting.digests(now)
+            parts = {part: known.digests.get(part, "") for part in known.first}
+            found.update(
+                setting.entry(part, digest) for part, digest in parts.items() if digest not in ("", known.first[part])
+            )
         now = _environment() if self._variables else {}
         return found | {
             _entry_of(name) for name, before in self._variables.items() if now.get(name) not in (None, before)
@@ -453,7 +462,9 @@ class ProcessState:
 
     def names_after(self, parent: Iterable[str]) -> tuple[str, ...]:
         """What a commit names, after one that names these. What this process has not set is set once its cell runs again."""
-        mine = {*self._attributes, *self._settings, *map(_entry_of, self._variables)}
+        mine = {*self._attributes, *map(_entry_of, self._variables)}
+        for name, known in self._settings.items():
+            mine.update(_name_of(_BY_NAME[name].entry(part, "")) for part in known.first)
         then = {_of_commit(entry): entry for entry in parent}
         found = {entry for entry in then.values() if _name_of(entry) not in mine}
         return tuple(sorted(found | {then.get(entry) or self._with_maker(entry) for entry in self.names()}))
@@ -485,26 +496,30 @@ def describe_differences(
     """
     then = set(map(_of_commit, () if commit is None else repo.commit_at(commit).set_in_libraries))
     # Earlier releases named attributes without a digest: for these it is enough that something is set.
-    present = {entry for entry in then if entry in {*now, *map(_name_of, now)} or _is_now(entry)}
-    # Of two sides that were merged one is enough: a setting is one thing or the other.
-    absent = {entry for entry in then if _name_of(entry) not in set(map(_name_of, present))}
+    set_now = {*now, *map(_name_of, now)}
+    # Of two sides that were merged one is enough: it is one thing or the other.
+    present = {_name_of(entry) for entry in then if entry in set_now or _is_now(entry)}
+    absent = {entry for entry in then if _name_of(entry) not in present}
     found = _find_makers(repo, commit, namespace, absent) if commit is not None and absent else ()
-    makers = [(label(*made), names) for made, names in found]
-    lines = _describe_absent(makers[::-1])  # first the oldest cell: later ones may need what it makes
-    known = set(map(_name_of, then))
-    staying = sorted(name for name in set(map(_name_of, now)) - known - {PYLAB})
+    makers: dict[str, set[str]] = {}
+    for made, names in found:
+        makers.setdefault(label(*made), set()).update(names)
+    lines = _describe_absent([*makers.items()][::-1])  # first the oldest cell: later ones may need what it makes
+    staying = set(map(_name_of, now)) - set(map(_name_of, then)) - {PYLAB}
     for kind, why in _REASONS.items():
-        if names := [name for name in staying if _is_setting(name) is kind]:
-            stay = "stays as a cell set it" if len(names) == 1 else "stay as cells set them"
-            lines.append(f"{_joined(names)} {stay}: {why}")
+        if shown := sorted({_shown(name) for name in staying if _is_setting(name) is kind}):
+            stay = "stays as a cell set it" if len(shown) == 1 else "stay as cells set them"
+            lines.append(f"{_joined(shown)} {stay}: {why}")
     return lines
 
 
 def _is_now(entry: str) -> bool:
     """Whether something is set as an entry says, though no cell did that: the import of a library may have done it."""
     name, _, digest = entry.partition("#")
-    if name in _BY_NAME:
-        return _BY_NAME[name].digest(_BY_NAME[name].find()) == digest
+    setting = _BY_NAME.get(_shown(name))
+    if setting is not None:
+        parts = setting.digests(setting.find())
+        return any(setting.entry(part, found) == entry for part, found in parts.items())
     if digest:
         found = _find_by_name(name)
         return found is not _MISSING and _digest(found, is_told=False) == digest
@@ -532,7 +547,7 @@ def _describe_absent(makers: Iterable[tuple[str, set[str]]]) -> list[str]:
         if PYLAB in names:
             lines.append(f"to have the names of %pylab again, run the cell of {maker}: commits do not save them")
         for kind in (False, True):
-            if plain := sorted(name for name in set(map(_name_of, names - {PYLAB})) if _is_setting(name) is kind):
+            if plain := sorted({_shown(name) for name in map(_name_of, names - {PYLAB}) if _is_setting(name) is kind}):
                 lines.append(f"to set {_joined(plain)} again, run the cell of {maker}{reasons[kind]}")
                 reasons[kind] = ""  # one line with it is enough
     return lines
@@ -541,12 +556,8 @@ def _describe_absent(makers: Iterable[tuple[str, set[str]]]) -> list[str]:
 def _find_makers(
     repo: Repository, commit: ObjectId, namespace: Mapping[str, object], names: set[str]
 ) -> Iterator[tuple[tuple[ObjectId, Commit], set[str]]]:
-    """The commits of the last cells that set these names, newest first, as far back as is looked and can be read.
-
-    Of a setting those of all cells that changed it: each may have changed another part of it.
-    """
+    """The commits of the last cells that set these names, newest first, as far back as is looked and can be read."""
     ways = [(commit, names)]
-    cells: dict[str, set[str]] = {}  # by setting: the cells that are named for it
     for _ in range(_FURTHEST):
         if not ways:
             return
@@ -564,41 +575,28 @@ def _find_makers(
             held = todo & entries
             todo = todo - held
             before[origin] = held
-            changed = {_name_of(entry) for entry in todo} & _BY_NAME.keys()
-            if changed and origin == next(iter(before)):
-                before[origin] = held | {entry for entry in entries if _name_of(entry) in changed}
         ways += [(origin, held) for origin, held in before.items() if held]
-        for entry, maker in _find_noted_makers(repo, here, todo):
-            todo = todo - {entry}
-            ways.append((maker, {entry}))
-        made = own | {entry for entry in todo if _is_news(cells.setdefault(_name_of(entry), set()), entry, here)}
-        if made:
-            yield (id, here), made
+        noted = _find_noted_makers(repo, here, todo)
+        todo = todo.difference(*noted.values())
+        ways += noted.items()
+        if own or todo:
+            yield (id, here), own | todo
     yield from (((id, repo.commit_at(id)), todo) for id, todo in ways)
 
 
-def _find_noted_makers(repo: Repository, commit: Commit, names: set[str]) -> Iterator[tuple[str, ObjectId]]:
-    """The commits that lie on another branch, of cells that set what was still set for this one."""
+def _find_noted_makers(repo: Repository, commit: Commit, names: set[str]) -> dict[ObjectId, set[str]]:
+    """The commits that lie on another branch, of cells that set what was still set for this one, and what each set."""
+    found: dict[ObjectId, set[str]] = {}
     for entry in commit.set_in_libraries:
         name, _, maker = entry.partition("@")
         if maker and name in names:
             try:
                 id = ObjectId(bytes.fromhex(maker))
                 if name in map(_of_commit, repo.commit_at(id).set_in_libraries):
-                    yield name, id
+                    found.setdefault(id, set()).add(name)
             except (StoreError, ValueError):  # it is gone: the commit itself is named
                 continue
-
-
-def _is_news(cells: set[str], entry: str, commit: Commit) -> bool:
-    """Whether the cell of a commit is to be named for an entry: not each time that it ran, nor hundreds of them."""
-    if _name_of(entry) not in _BY_NAME:
-        return True
-    source = "" if commit.cell is None else commit.cell.source
-    if source in cells or len(cells) >= _MOST_CELLS:
-        return False
-    cells.add(source)
-    return True
+    return found
 
 
 def _find_set_by(commit: Commit, namespace: Mapping[str, object], names: set[str]) -> set[str]:
@@ -681,6 +679,11 @@ def _part_of(value: object, name: str) -> object:
     if owner is None or _is_module(owner):
         return None if owner is None else module_dict(owner).get(name)
     return next((class_dict(base)[name] for base in bases_of(owner) if name in class_dict(base)), None)
+
+
+def _inherited(owner: type, name: str) -> object:
+    """What the class would have under this name without one of its own."""
+    return next((class_dict(base)[name] for base in bases_of(owner)[1:] if name in class_dict(base)), _MISSING)
 
 
 def _attributes_of(owner: Owner) -> Mapping[str, object]:

@@ -347,6 +347,33 @@ def test_each_cell_that_changed_a_setting_is_named_once_in_the_order_to_run_them
         assert again.checkout("main").notes == ()  # as when the import of a library does it again
 
 
+def test_of_settings_with_parts_each_part_is_one(settings: Callable[[], None]) -> None:
+    store = MemoryStore()
+    rows, width = "pd.set_option('display.max_rows', 20)", "pd.set_option('display.width', 200)"
+    with Notebook(Repository.open(store)) as nb:
+        nb.run("import pandas as pd")
+        first = nb.run(rows)
+        made = nb.run(width)
+        assert nb.checkout(first).notes == (f"pandas.options stays as a cell set it: {WHY_SETTINGS}",)
+    settings()
+    with Notebook(Repository.open(store)) as again:
+        assert len(again.checkout("main").notes) == 2
+        again.run(rows)
+        line = f"{not_set('pandas.options', rev(made), width)}: {WHY_SETTINGS}"
+        assert again.checkout("HEAD").notes == (line,)
+        again.run(width)
+        assert again.checkout("HEAD").notes == ()
+
+
+def test_what_is_inherited_again_is_set_no_more() -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        first = nb.run(START)
+        nb.run("old = Fraction.conjugate; Fraction.conjugate = half")
+        nb.run("Fraction.conjugate = old; del old")
+        assert nb.checkout(first).notes == ()
+
+
 def test_a_setting_that_is_set_back_is_set_no_more(settings: Callable[[], None]) -> None:
     store = MemoryStore()
     with Notebook(Repository.open(store)) as nb:
@@ -416,7 +443,7 @@ def test_a_setting_that_is_changed_while_no_cell_is_noted_is_looked_at_again(set
 
 
 PLOTS = (
-    "mpl.rcParams['font.sans-serif'].insert(0, 'Arial')",
+    "mpl.rcParams['font.sans-serif'] = ['Arial']",
     "mpl.rcParams['axes.prop_cycle'] = mpl.cycler(color='rgb')",
     "import style",
 )
