@@ -9,7 +9,7 @@ import copy
 from collections.abc import Callable
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from agent_kernel.errors import MergeConflictError, NothingToUndoError
@@ -219,6 +219,8 @@ some_cells = st.lists(cells(), min_size=1, max_size=3)
 
 
 @settings(QUIET, max_examples=20)
+# What one side alone has goes by the choice for another name.
+@example(before=["a = []"], ours=["b = a"], theirs=["a = [1, [2]]"], back=False)
 @given(some_cells, some_cells, some_cells, st.booleans())
 def test_two_kernels_take_over_what_the_other_made_and_deleted_and_nothing_else(
     before: list[str], ours: list[str], theirs: list[str], back: bool
@@ -255,8 +257,10 @@ def merge_two_kernels(before: list[str], ours: list[str], theirs: list[str], *, 
             try:
                 one.session.merge("main-2")
             except MergeConflictError as error:
-                chosen = {name for name, _, _ in error.conflicts}
-                one.session.merge("main-2", theirs=chosen)
+                asked = {name for name, _, _ in error.conflicts}
+                # One choice is for all that share objects, as the error says: also for what one side alone has.
+                chosen = asked.union(*error.together)
+                one.session.merge("main-2", theirs=asked)
             merged = one.variables()
             assert merged & chosen == on_branch & chosen
             stay = here & on_branch | here - forked
