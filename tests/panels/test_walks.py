@@ -6,6 +6,8 @@ called, once its modules are loaded: the act was done once before.
 
 from __future__ import annotations
 
+import re
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Generator
@@ -100,21 +102,28 @@ def asked(front: Front, op: str) -> Walk:
     return walk
 
 
-# The act, how many files it should pass through at most, and how many it may pass through today: that must not grow. What other tests
-# leave in a process (an audit hook, loaded libraries) adds up to three.
+# The act, how many files it should pass through at most, and how many it passes through today: that must not grow.
 WALKS: dict[str, tuple[Callable[[Front], Walk], int, int]] = {
-    "a plain cell": (cell, 25, 28),
-    "a checkout of one name": (checkout_of_a_name, 40, 36),
-    "a task of two steps": (task_of_two_steps, 60, 58),
-    "the plan of a panel's checkout": (lambda front: asked(front, "plan"), 25, 24),
-    "a panel's checkout": (lambda front: asked(front, "checkout"), 40, 42),
+    "a plain cell": (cell, 25, 26),
+    "a checkout of one name": (checkout_of_a_name, 40, 34),
+    "a task of two steps": (task_of_two_steps, 60, 55),
+    "the plan of a panel's checkout": (lambda front: asked(front, "plan"), 25, 22),
+    "a panel's checkout": (lambda front: asked(front, "checkout"), 40, 40),
 }
 
 
+@pytest.fixture(scope="module")
+def table() -> str:
+    """The table, from a process of its own: what other tests leave in one (an audit hook, loaded libraries) adds to a walk."""
+    command = [sys.executable, "-m", "tests.panels.test_walks"]
+    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(PACKAGE).parent).stdout
+
+
 @pytest.mark.parametrize("act", WALKS)
-def test_no_act_passes_through_more_files_than_today(front: Front, act: str) -> None:
-    do, _, today = WALKS[act]
-    assert 5 < len(do(front).files) <= today
+def test_no_act_passes_through_more_files_than_today(table: str, act: str) -> None:
+    found = re.search(rf"^{re.escape(act)} +(\d+)", table, re.MULTILINE)
+    assert found is not None, table
+    assert 5 < int(found[1]) <= WALKS[act][2], table
 
 
 def main() -> None:
