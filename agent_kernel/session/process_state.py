@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 PYLAB: Final = "%pylab"  # stands for the thousand names that it binds: they are the shell's own, and in no commit
 # Begins with what is rare: this is searched in each cell. Other targets may follow, or what type it is.
-_ASSIGNED = re.compile(r"\.([^\W\d]\w*)\s*(?:[,:][^=\n]{0,200})?[-+*/|&^%@]{0,2}=(?!=)")
+_ASSIGNED = re.compile(r"\.([^\W\d]\w*)(?=\s*(?:[,:][^=\n]{0,200})?[-+*/|&^%@]{0,2}=(?!=))")
 _PATH = re.compile(r"[^\W\d][\w.]*")
 _CALLED = re.compile(r"""attr\(\s*([^\W\d][\w.]*)\s*,\s*["']([^\W\d]\w*)["']""")
 _DELETED = re.compile(r"del\s+([^\W\d][\w.]*)\.([^\W\d]\w*)")
@@ -122,14 +122,14 @@ class Setting(NamedTuple):
         return f"{self.name}[{part}]#{digest}" if part else f"{self.name}#{digest}"
 
 
-def _digest(value: object, *, is_told: bool = True) -> str:
+def _digest(value: object, *, tells_texts: bool = True) -> str:
     """A digest that is the same in each process for the same value.
 
     Args:
-        is_told: whether texts in it count. Those that cells set in libraries may be secret, and a short digest is enough to try guesses.
+        tells_texts: whether texts in it count. Those that cells set in libraries may be secret, and a short digest is enough to try guesses.
     """
     try:
-        spelled = _Spelling(is_told).spell(value)
+        spelled = _Spelling(tells_texts).spell(value)
     except RecursionError:
         spelled = type_name(value)
     return xxh3_64_hexdigest(repr(spelled).encode(errors="replace"))[:8]
@@ -425,7 +425,7 @@ class ProcessState:
                 earlier = Attribute(owner, name, _UNKNOWN)
             if earlier is not None and earlier.is_set():
                 first = self._attributes.get(full, earlier)
-                self._attributes[full] = msgspec.structs.replace(first, digest=_digest(value, is_told=False))
+                self._attributes[full] = msgspec.structs.replace(first, digest=_digest(value, tells_texts=False))
 
     def _note_setting(self, setting: Setting, source: str, before: object) -> None:
         now = setting.find()
@@ -522,7 +522,7 @@ def _is_now(entry: str) -> bool:
         return any(setting.entry(part, found) == entry for part, found in parts.items())
     if digest:
         found = _find_by_name(name)
-        return found is not _MISSING and _digest(found, is_told=False) == digest
+        return found is not _MISSING and _digest(found, tells_texts=False) == digest
     variable = _VARIABLE.fullmatch(entry)
     return variable is not None and variable[1] in _environment()
 

@@ -679,7 +679,7 @@ def is_dict_doubtful(pickler: Pickler, value: Any) -> bool:
 
 
 def _attribute_dict(value: Any) -> Any:
-    """The attribute dict of an object; None where there is none, or where it is not given: futures of asyncio's keep theirs."""
+    """The attribute dict of an object; None where it has none, or does not give it: a future of asyncio's does not."""
     if not type(value).__dictoffset__:
         return None
     try:

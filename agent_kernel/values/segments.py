@@ -183,9 +183,8 @@ class Segment(msgspec.Struct):
     is_of_atoms: bool = False
 
 
-Parts = tuple[
-    Any, Cuts, list[Segment]
-]  # a long container, where it was cut, and its segments: none where that cannot be done
+# A long container, where it was cut, and its segments: none where it cannot be cut.
+Parts = tuple[Any, Cuts, list[Segment]]
 
 
 class Segments(msgspec.Struct):

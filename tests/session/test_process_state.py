@@ -472,6 +472,10 @@ VALUES = {  # of an attribute, and another
     "a set": ("{1, 2, 'c'}", "{1, 3, 'c'}"),
     "a function with a text": ("lambda self: 'a'", "lambda self: 'b'"),
     "one of two targets": ("1; Fraction.half, Fraction.weight = 2, 3", "1; Fraction.half, Fraction.weight = 4, 3"),
+    "the other of two targets": (
+        "1; Fraction.weight, Fraction.half = 3, 2",
+        "1; Fraction.weight, Fraction.half = 3, 4",
+    ),
     "with its type": ("0; Fraction.half: int = 1", "0; Fraction.half: int = 2"),
 }
 
@@ -510,9 +514,9 @@ def test_a_long_value_is_looked_at_in_the_cell_that_sets_it_alone(monkeypatch: p
     asked: list[object] = []
     digest = process_state._digest
 
-    def noted(value: object, *, is_told: bool = True) -> str:
+    def noted(value: object, *, tells_texts: bool = True) -> str:
         asked.append(value)
-        return digest(value, is_told=is_told)
+        return digest(value, tells_texts=tells_texts)
 
     with Notebook() as nb:
         nb.run(f"{START}\nFraction.half = list(range(100_000))")
