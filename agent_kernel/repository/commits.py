@@ -717,6 +717,19 @@ class Tree:
         for child in self._nodes([node.child(place) for place in range(first, last)]):
             yield from self._rows(child, prefix)
 
+    def leaf_ids(self) -> list[ObjectId]:
+        """The nodes that hold the rows, in order of the names. None of them is read."""
+        ids = [self.id]
+        while ids and level_of((nodes := self._nodes(ids))[0]):
+            ids = _children(nodes)
+            if level_of(nodes[0]) == 1:
+                break
+        return ids
+
+    def leaf_rows(self, ids: Sequence[ObjectId]) -> list[list[tuple[str, bytes]]]:
+        """Names and encoded entries of some of these nodes."""
+        return [list(self._rows(node, "")) for node in self._nodes(ids)]
+
     def names_back(self, prefix: str = "") -> Iterator[str]:
         """The names that start with `prefix`, the last one first. Who wants a few has read no more."""
         return self._names_back(self._node(self.id), prefix)

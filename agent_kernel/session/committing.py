@@ -436,6 +436,7 @@ class Committing:
         self._tree: Tree = repo.tree_at(self.head)
         # What the branch holds and this session has not loaded; and what that was at commits which this session made.
         self._not_loaded_names, self._absent = NOTHING, ALL_LOADED
+        self._index = history.EntryIndex(repo)
         self._not_loaded = frozenset(self._tree.names())
         self._not_loaded_at: dict[ObjectId, NotLoaded] = {}
         self._bound_at = self.head
@@ -913,7 +914,7 @@ class Committing:
         entries: dict[str, Entry | None] = dict(staged.entries)
         if absent_names:
             entries, absent_names = tree_edits(
-                self.repo, self._tree, absent_names, staged.entries, self.ignoring.select(absent_names)
+                self._index, self._tree, absent_names, staged.entries, self.ignoring.select(absent_names)
             )
         # Before the tree is edited: its nodes are at hand until then.
         draft.changed = compare_not_loaded(self._tree, self._not_loaded, entries, staged.changes)

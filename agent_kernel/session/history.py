@@ -53,7 +53,7 @@ from agent_kernel.repository import (
     hex_of,
     short,
 )
-from agent_kernel.repository.commits import ALGORITHM, DEEPEST, address, encode
+from agent_kernel.repository.commits import ALGORITHM, DEEPEST, address, decode_entry, encode
 from agent_kernel.repository.refs import Beside, beside_key
 from agent_kernel.storage import Store, SupportsSize
 from agent_kernel.text import clean, shorten
@@ -492,7 +492,8 @@ def sort_changes(changes: Iterable[Change]) -> tuple[Change, ...]:
 # behind. What else of a tree changes with one of them: names that shared a value with it, and notebook classes that only
 # it needed.
 
-ClassGroups: TypeAlias = "dict[tuple[str, ObjectId | None], list[str]]"
+_Value: TypeAlias = "tuple[str, ObjectId | None]"  # what names share: the name of their alias group, and a manifest
+ClassGroups: TypeAlias = "dict[_Value, list[str]]"
 NOTHING: frozenset[str] = frozenset()
 
 
@@ -501,8 +502,74 @@ def variables(names: Iterable[str]) -> list[str]:
     return sorted(name for name in names if not name.startswith("\0"))
 
 
+class _Leaf(NamedTuple):
+    """Of the names in one node of a tree those that share a value, or take classes to be loaded: most do neither."""
+
+    sharing: dict[str, _Value]
+    classes: dict[str, tuple[str, ...]]
+    unread: frozenset[str]  # their manifests cannot be read
+
+
+class EntryIndex:
+    """Finds those of thousands of names that share a value or take a class.
+
+    What is found in a node of a tree is kept while trees have that node: the trees of two commits have nearly all of them in common.
+    """
+
+    def __init__(self, repo: Repository) -> None:
+        self.repo = repo
+        self._known: dict[ObjectId, _Leaf] = {}
+
+    def find_sharing(self, tree: Tree, values: Collection[_Value], names: Collection[str]) -> dict[_Value, list[str]]:
+        """Those of the names that have one of the values."""
+        found: dict[_Value, list[str]] = {}
+        for leaf in self._leaves(tree) if values else ():
+            for name, value in leaf.sharing.items():
+                if value in values and name in names:
+                    found.setdefault(value, []).append(name)
+        return found
+
+    def find_needed_classes(self, tree: Tree, names: frozenset[str]) -> set[str]:
+        """What the function of this name finds, of any number of names."""
+        grouped = class_groups(tree)
+        needed: set[str] = set()
+        for leaf in self._leaves(tree):
+            if not names.isdisjoint(leaf.unread):
+                return {name for name, _ in tree.items(CLASS_PREFIX)}
+            needed.update(*(leaf.classes[name] for name in names.intersection(leaf.classes)))
+            if grouped:
+                needed.update(*(grouped.get(leaf.sharing[name], ()) for name in names.intersection(leaf.sharing)))
+        return _close_over_classes(self.repo, tree, list(needed), needed, grouped)
+
+    def _leaves(self, tree: Tree) -> list[_Leaf]:
+        ids = tree.leaf_ids()
+        new = [id for id in ids if id not in self._known]
+        leaves = self._known | dict(zip(new, map(self._look_at, tree.leaf_rows(new)), strict=True))
+        self._known = {id: leaves[id] for id in ids if not leaves[id].unread}
+        return [leaves[id] for id in ids]
+
+    def _look_at(self, rows: Iterable[tuple[str, bytes]]) -> _Leaf:
+        sharing: dict[str, _Value] = {}
+        classes: dict[str, tuple[str, ...]] = {}
+        unread: set[str] = set()
+        for name, row in rows:
+            entry = decode_entry(row)
+            if entry.alias_group:
+                sharing[name] = (entry.alias_group, entry.manifest)
+            if name.startswith(CLASS_PREFIX):
+                continue  # these are asked for one by one
+            try:
+                needed = self.repo.read_manifest(entry).classes
+            except (DamagedObjectError, NewerFormatError):
+                unread.add(name)
+                continue
+            if needed:
+                classes[name] = needed
+        return _Leaf(sharing, classes, frozenset(unread))
+
+
 def tree_edits(
-    repo: Repository,
+    index: EntryIndex,
     tree: Tree,
     not_loaded: frozenset[str],
     staged: Mapping[str, Entry | None],
@@ -511,11 +578,11 @@ def tree_edits(
     """What to edit in a tree that also holds what is not in memory, and which names that is from then on."""
     entries: dict[str, Entry | None] = dict(staged)
     dropped = [name for name, entry in entries.items() if entry is None and name.startswith(CLASS_PREFIX)]
-    needed = find_needed_classes(repo, tree, not_loaded - staged.keys()).intersection(dropped) if dropped else NOTHING
+    needed = index.find_needed_classes(tree, not_loaded - staged.keys()).intersection(dropped) if dropped else NOTHING
     for name in needed:  # nothing in memory needs this class, but what is not loaded does
         del entries[name]
     entries |= dict.fromkeys(ignored)
-    entries |= further_edits(repo, tree, not_loaded, entries)
+    entries |= further_edits(index, tree, not_loaded, entries)
     replaced = {name for name, entry in entries.items() if entry is None} | staged.keys()
     if not_loaded.isdisjoint(replaced) and not_loaded.issuperset(needed):
         return entries, not_loaded  # the same object: nothing has to find out again that it is equal
@@ -539,38 +606,32 @@ def compare_not_loaded(
 
 
 def further_edits(
-    repo: Repository, tree: Tree, not_loaded: frozenset[str], replaced: Collection[str]
+    index: EntryIndex, tree: Tree, not_loaded: frozenset[str], replaced: Collection[str]
 ) -> dict[str, Entry | None]:
     """What else to edit in the tree when `replaced` names are set or removed: nothing unless one of them was not loaded."""
     removed = not_loaded.intersection(replaced)
     if not removed:
         return {}
     rest = not_loaded - removed
-    edits: dict[str, Entry | None] = dict(_regroup(tree, removed, rest))
-    classes = find_needed_classes(repo, tree, removed) & rest
+    edits: dict[str, Entry | None] = dict(_regroup(index, tree, removed, rest))
+    classes = find_needed_classes(index.repo, tree, removed) & rest
     if classes:
-        edits |= dict.fromkeys(classes - find_needed_classes(repo, tree, rest))
+        edits |= dict.fromkeys(classes - index.find_needed_classes(tree, rest))
     return edits
 
 
-def _regroup(tree: Tree, removed: Iterable[str], rest: Iterable[str]) -> dict[str, Entry]:
+def _regroup(index: EntryIndex, tree: Tree, removed: Iterable[str], rest: Collection[str]) -> dict[str, Entry]:
     """Entries of what shared a value with a name that is gone.
 
     An alias group is named after one of its own members: a name that comes to mean something else cannot be taken for one of them.
     """
     entries = (tree.get(name) for name in removed)
     torn = {(entry.alias_group, entry.manifest) for entry in entries if entry is not None and entry.alias_group}
-    if not torn:
-        return {}
-    groups: dict[object, dict[str, Entry]] = {}
-    for name in rest:
-        entry = tree.get(name)
-        if entry is not None and (entry.alias_group, entry.manifest) in torn:
-            groups.setdefault((entry.alias_group, entry.manifest), {})[name] = entry
     return {
         name: msgspec.structs.replace(entry, alias_group=min(members) if len(members) > 1 else "")
-        for members in groups.values()
-        for name, entry in members.items()
+        for members in index.find_sharing(tree, torn, rest).values()
+        for name in members
+        if (entry := tree.get(name)) is not None
     }
 
 
@@ -593,8 +654,14 @@ def find_needed_classes(
     """
     if grouped is None:
         grouped = class_groups(tree)
-    needed: set[str] = set()
     todo = [name for name in names if not name.startswith(CLASS_PREFIX)]
+    return _close_over_classes(repo, tree, todo, set(), grouped)
+
+
+def _close_over_classes(
+    repo: Repository, tree: Tree, todo: list[str], needed: set[str], grouped: ClassGroups
+) -> set[str]:
+    """Add to the classes that are needed those that these names take, and those that these take in turn."""
     while todo:
         entry = tree.get(todo.pop())
         if entry is not None:

@@ -795,7 +795,7 @@ class Session(Committing):
         classes = {name: entry for name in loaded.needs if (entry := target.get(name)) is not None}
         live = {**rest.entries, **loaded.plan.entries, **classes}
         edits, absent_names = tree_edits(
-            self.repo, self._tree, self._not_loaded, live, self.ignoring.select(self._not_loaded)
+            self._index, self._tree, self._not_loaded, live, self.ignoring.select(self._not_loaded)
         )
         tree = self._tree.edit(writer, edits)
         writer.flush()  # the comparison reads manifests that are new

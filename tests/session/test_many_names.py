@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 import agent_kernel
-from agent_kernel.session import workspace
+from agent_kernel.session import Repository, workspace
 from tests.support.notebooks import Notebook
 
 PACKAGE = str(Path(agent_kernel.__file__).parent)
@@ -197,6 +197,29 @@ def test_a_cell_about_one_name_does_no_more_among_more_names(change: str, monkey
             assert calls == ["get_many", "swap"]
             counts.append(lines.count)
     assert max(counts) < 1.4 * min(counts), counts  # the tree of the names may be a level higher
+
+
+@pytest.mark.parametrize("change", ["v7 = [1, 2]", "p7 = [1]", "o7 = Point()", "o7 = 1", "fresh = [1]"])
+def test_a_cell_after_a_restart_does_no_more_where_more_names_are_not_loaded(change: str, tmp_path: Path) -> None:
+    counts: list[int] = []
+    for n in (1_000, 2_000, 4_000):
+        repo = Repository.open(f"lmdb://{tmp_path / str(n)}")
+        with Notebook(repo) as nb:
+            nb.run(SINGLE.format(n=n))
+            nb.run(PAIRS.replace("'v", "'p").replace("'w", "'q").format(n=20))
+            nb.run(INSTANCES.replace("'v", "'o").format(n=20))
+        with Notebook(Repository.open(repo.store.url)) as again:
+            again.run("class Point: pass")
+            again.run("p8 = [1]; o8 = 1")  # what the branch holds is read once
+            with counted() as lines:
+                again.run(change)
+            counts.append(lines.count)
+            assert {"v5", "p9", "q7", "o9"} <= set(again.session.status().carried)
+            again.checkout("HEAD")
+            assert again.namespace["q7"] == [7]
+            assert again.namespace["p9"] is again.namespace["q9"]
+            assert type(again.namespace["o9"]).__name__ == "Point"
+    assert max(counts) < 1.4 * min(counts), counts
 
 
 def _noted(call: Callable[..., object], name: str, calls: list[str]) -> Callable[..., object]:

@@ -175,7 +175,9 @@ class Model:
         names = set(tree.names())
         assert {found for found in names if not found.startswith("\0")} == set(self.live) | set(self.carried)
         assert set(session.status().carried) == set(self.carried)
-        assert history.find_needed_classes(session.repo, tree, names) <= names
+        needed = history.find_needed_classes(session.repo, tree, names)
+        assert needed <= names
+        assert history.EntryIndex(session.repo).find_needed_classes(tree, frozenset(names)) == needed
 
     def end(self) -> None:
         self.stop()
