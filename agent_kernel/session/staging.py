@@ -209,7 +209,9 @@ class AliasGrouping:
             if other in self._partners.get(name, ()):
                 continue
             values = self._dumps.values([name, other])
-            item = common_item(*values.values()) if values and values[name] is not values[other] else None
+            if not values or values[name] is values[other]:
+                continue
+            item = common_item(values[name], values[other], one.dump)
             if item is not None:
                 self._partners.setdefault(name, set()).add(other)
                 self._partners.setdefault(other, set()).add(name)

@@ -17,6 +17,7 @@ import ctypes
 import re
 import sys
 import types
+import weakref
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -32,6 +33,7 @@ from agent_kernel.values.introspection import (
     ids_in,
     ids_of,
     is_among,
+    module_name,
     of_types,
     referents,
     that_lead_on,
@@ -463,15 +465,20 @@ _MOST_SEARCHED = 20
 _OF_ONE_SAVED = 5
 
 
-def find_shared_below(items: object, dump: Dump) -> set[int]:
-    """Find, of one segment, the ids of instances, and of containers that something outside the segment holds too.
+def find_shared_below(items: Any, dump: Dump) -> set[int]:
+    """Find the ids of mutable objects in one segment that something outside the segment holds too.
 
-    `items` is the segment's own copy of its part of the container, so its items have one holder more than usual.
+    `items` is the segment's own copy of its part of the container, so its items have one holder more than usual; None where
+    they are atoms.
     """
     found = Reach(complete=False)
-    _note_visited(dump, found)
-    _walk([items], found, dump, copies=1)
-    _walk([*_find_roots((), dump), *dump.roots], found, dump, leaves=dump.class_level)
+    # No name here holds one of them: that would count.
+    again = Counter(ids_of([*items, *items.values()] if isinstance(items, dict) else items or ()))
+    found.ids.update(_find_noted_elsewhere(dump, again))
+    found.ids.update(id(owner_of(array)) for array in dump.object_arrays)
+    objects = set(ids_of((*dump.instances, *dump.opaque)))
+    _walk([items], found, dump, copies=1, objects=objects)
+    _walk([*_find_roots((), dump), *dump.roots], found, dump, leaves=dump.class_level, objects=objects)
     found.ids.difference_update(ids_of(dump.keepalive))
     found.ids.discard(id(items))
     return found.ids
@@ -490,11 +497,7 @@ def find_possibly_shared(values: Sequence[object], dump: Dump, holders: int, sto
     explained = Counter(dict.fromkeys(ids_of(values), holders))
     for use in dump.memory:  # noted once more for its memory; an array that owns it is also the base of what was stored
         explained[id(use.holder)] += 2 if getattr(use.holder, "base", use) is None else 1
-    noted = [*dump.instances, *dump.opaque]
-    limits = [_NOTED + explained[id(item)] for item in noted]
-    counts = list(map(sys.getrefcount, noted))
-    found.ids.update(ids_of(compress(noted, map(lt, limits, counts))))
-    del noted
+    found.ids.update(_find_noted_elsewhere(dump, explained))
     # An instance that only a tuple holds is held elsewhere where the tuple is.
     objects = set(ids_of((*dump.instances, *dump.opaque)))
     _walk([list(values)], found, dump, copies=holders, leaves=stops, objects=objects)
@@ -503,11 +506,32 @@ def find_possibly_shared(values: Sequence[object], dump: Dump, holders: int, sto
     return found.ids
 
 
-def common_item(one: Any, other: Any) -> int | None:
-    """The id of a list, dict or set that two long containers both hold, if a look at some of their items finds one."""
+def _find_noted_elsewhere(dump: Dump, explained: Mapping[int, int]) -> set[int]:
+    """The ids of objects that a dump noted which have more holders than are explained, or a weak reference to them.
+
+    Args:
+        explained: by id how many references more than usual are known.
+    """
+    noted = [*dump.instances, *dump.opaque]
+    limits = [_NOTED + explained.get(item, 0) for item in ids_of(noted)]
+    counts = list(map(sys.getrefcount, noted))
+    weakly = compress(noted, map(weakref.getweakrefcount, noted))
+    return {*ids_of(compress(noted, map(lt, limits, counts))), *ids_of(weakly)}
+
+
+def common_item(one: Any, other: Any, dump: Dump) -> int | None:
+    """The id of an item that two long containers both hold, if a look at some of their items finds one.
+
+    Lists, dicts and sets count, and objects of the notebook's own classes that the dump of `one` noted: what libraries
+    hold is for the caller to leave out.
+    """
     few, many = sorted((one, other), key=len)
     some = list(islice(_items_of(few), 0, None, max(1, len(few) // _LOOKS)))
-    shared = [item for item in some if id(type(item)) in _MUTABLE_IDS and sys.getrefcount(item) > _OF_ONE]
+    containers = [item for item in some if id(type(item)) in _MUTABLE_IDS]
+    shared = [item for item in containers if sys.getrefcount(item) > _OF_ONE]
+    if len(containers) < len(some):
+        noted = set(ids_of(dump.instances))
+        shared += [item for item in some if id(item) in noted and module_name(type(item)) == "__main__"]
     if not shared:
         return None
     ids = ids_of_items(many)
@@ -515,8 +539,8 @@ def common_item(one: Any, other: Any) -> int | None:
 
 
 _LOOKS = 500
-# The container, `some`, the comprehension's variable and getrefcount's argument.
-_OF_ONE = 4
+# The container, `some`, `containers`, the comprehension's variable and getrefcount's argument.
+_OF_ONE = 5
 
 
 def _items_of(container: Any) -> Iterable[object]:

@@ -10,6 +10,7 @@ import pytest
 
 from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
+from agent_kernel.values import segments
 from tests.support.notebooks import Notebook, names_changed
 
 MADE = 3_000
@@ -54,6 +55,65 @@ def test_a_method_of_a_large_dict_with_a_name_is_not_dumped_with_it_to_see_that_
         assert names_changed(nb.run("get = words.copy().get")) >= {"get"}
         nb.checkout(early)
         assert nb.look("get.__self__ is words, len(words)") == (True, 20_000)
+
+
+OWN = f"import weakref\nclass C:\n    def __init__(self, x): self.x, self.y, self.z = x, [x], None\nv = [C(n) for n in range({MADE})]"
+SLOTTED = OWN.replace("class C:", "class C:\n    __slots__ = 'x', 'y', 'z', '__weakref__'")
+TUPLES = f"{OWN}\nv = [(n, (one,)) for n, one in enumerate(v)]"
+# How an object comes to be held twice, and what says so.
+HELD_TWICE: dict[str, tuple[str, str, str]] = {
+    "by a weak reference": (OWN, "w = weakref.ref(v[7])", "w() is v[7]"),
+    "by a weak reference that comes with a change": (OWN, "v[9].x = 3; w = [weakref.ref(v[7]), v[8]]", "w[0]() is v[7] and w[1] is v[8]"),
+    "by a list": (OWN, "w = [v[i] for i in range(0, len(v), 700)]", "w[1] is v[700]"),
+    "by an index": (OWN, "w = {i: one for i, one in enumerate(v)}", "w[31] is v[31] and w[2_900] is v[2_900]"),
+    "by an index of a few": (OWN, "w = {i: one for i, one in enumerate(v[:50])}", "w[31] is v[31] and w[30] is v[30]"),
+    "a part of it": (OWN, "w = v[2_000].y", "w is v[2_000].y"),
+    "a part of one with slots": (SLOTTED, "w = v[2_000].y", "w is v[2_000].y"),
+    "by another one": (OWN, "v[9].z = v[2_900]", "v[9].z is v[2_900]"),
+    "by a tuple of another one": (OWN, "v[9].z = (v[2_900],)", "v[9].z[0] is v[2_900]"),
+    "twice in the list": (OWN, "v[9] = v[2_900]", "v[9] is v[2_900]"),
+    "by a tuple that is held twice": (TUPLES, "v[2_900] = (1, v[77][1])", "v[2_900][1][0] is v[77][1][0]"),
+    "by a tuple with a name": (TUPLES, "w = v[77][1]", "w[0] is v[77][1][0]"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("made", "holds", "told"), HELD_TWICE.values(), ids=HELD_TWICE)
+def test_an_object_in_a_long_list_that_is_held_twice_stays_one(made: str, holds: str, told: str) -> None:
+    first = "v[9].x = 2" if made is not TUPLES else "v[9][1][0].x = 2"
+    with Notebook() as nb:
+        nb.run(made)
+        nb.run(first)
+        nb.run(holds)
+        late = nb.run(first.replace("9", "30"))
+        nb.run("v = None\nif 'w' in globals(): del w")
+        nb.checkout(late)
+        assert nb.look(told)
+        nb.run(first.replace("9", "31"))
+        again = nb.run("x = 1")
+        nb.run("v = None\nif 'w' in globals(): del w")
+        nb.checkout(again)
+        assert nb.look(told)
+
+
+def test_a_change_of_one_of_many_objects_walks_its_part_of_their_list_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    walked: list[int] = []
+    walk = segments.Segments._walk
+
+    def noted(self: Any, segment: Any, anchors: Any) -> bool:
+        walked.append(len(segment.items))
+        return walk(self, segment, anchors)
+
+    monkeypatch.setattr(segments.Segments, "_walk", noted)
+    with Notebook() as nb:
+        nb.run(OWN)
+        walked.clear()
+        assert names_changed(nb.run("v[7].x = 1")) == {"v"}
+        assert walked == [1_000]
+        nb.run("w = {i: one for i, one in enumerate(v)}")
+        nb.run("v[7].x = 2")
+        walked.clear()
+        assert names_changed(nb.run("v[7].x = 3")) == {"v", "w"}
+        assert walked == [1_000, 1_000]
 
 
 def _calls(act: Callable[[], object]) -> int:
@@ -280,7 +340,7 @@ def test_what_a_property_over_a_slot_makes_up_is_seen_to_change() -> None:
         nb.run(
             "class B:\n    __slots__ = ('x',)\nclass C(B):\n    __slots__ = ()\n    x = property(lambda self: says[0], lambda self, x: None)"
         )
-        nb.run(f"v = [C() for _ in range({LONG})]\nfor one in v: B.x.__set__(one, 0)\ndel one")
+        nb.run(f"v = [C() for _ in range({LONG})]\nfor one in v: B.x.__set__(one, 0)")
         nb.run("len(v)")
         nb.run("n = len(v)")
         assert "v" in names_changed(nb.run("says[0] = len(v)"))

@@ -318,6 +318,32 @@ class TestHeldBelow:
         assert self.held(notebook, 2, 5) == {id(notebook["row"])}
         assert self.held(notebook, 5, 8) == set()
 
+    OWN = "class Row:\n    def __init__(self, n): self.n, self.below = n, []\nrows = [Row(n) for n in range(10)]\n"
+
+    def test_objects_of_their_own_are_not_flagged(self) -> None:
+        notebook = Namespace()
+        notebook.run(self.OWN)
+        assert self.held(notebook, 2, 5) == set()
+
+    @pytest.mark.parametrize(
+        "holds", ["held = row", "held = [row]", "held = row.below.append", "rows[9].below.append(row)", "rows[9] = row"]
+    )
+    def test_an_object_that_is_held_elsewhere_is_flagged(self, holds: str) -> None:
+        notebook = Namespace()
+        notebook.run(f"{self.OWN}row = rows[3]\n{holds}\nwhere = id(row), id(row.below)\ndel row")
+        assert self.held(notebook, 2, 5) & set(notebook["where"])
+        assert self.held(notebook, 5, 8) == set()
+
+    def test_an_object_with_a_weak_reference_is_flagged(self) -> None:
+        notebook = Namespace()
+        notebook.run(f"import weakref\n{self.OWN}held = weakref.ref(rows[3])")
+        assert self.held(notebook, 2, 5) == {id(notebook["rows"][3])}
+
+    def test_an_object_in_a_tuple_that_is_held_elsewhere_is_flagged(self) -> None:
+        notebook = Namespace()
+        notebook.run(f"{self.OWN}rows = [(row, row.n) for row in rows]\nheld = rows[3]")
+        assert id(notebook["held"][0]) in self.held(notebook, 2, 5)
+
     def test_an_object_that_two_rows_hold_is_flagged(self) -> None:
         notebook = Namespace()
         notebook.run("rows = [[n, {}] for n in range(10)]\nrows[9][1] = rows[3][1]")
