@@ -372,9 +372,10 @@ def _is_as_stored(
     try:
         dumped = dump_group({name: kind}, living, namespace)
         blobs = [blob if isinstance(blob, bytes) else bytes(blob.raw()) for blob in dumped.blobs]
-        return dumped.layout == decode_layout(manifest.layout) and blobs == [
-            bytes(read_blob(repo.objects, blob)) for blob in manifest.blobs
-        ]
+        stored = msgspec.structs.replace(
+            decode_layout(manifest.layout), fills_last=False
+        )  # which only a commit finds out
+        return dumped.layout == stored and blobs == [bytes(read_blob(repo.objects, blob)) for blob in manifest.blobs]
     except (*FOREIGN, RecursionError):
         return False
 

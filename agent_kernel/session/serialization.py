@@ -60,6 +60,7 @@ from agent_kernel.values.groups import (
     plain_stream,
     reach_of,
 )
+from agent_kernel.values.hash_cycles import is_filled_too_early
 from agent_kernel.values.introspection import (
     ATOM_IDS,
     derives_from,
@@ -115,6 +116,11 @@ class Compared(msgspec.Struct):
             return self.signature
         buffers = (piece for pieces in self.digests[self.dumped.streams :] for piece in pieces)
         return xxh3_128_digest(b"".join([*(segment.digest for segment in cut.segments), *buffers]))
+
+
+def _with_layout(compared: Compared, **fields: Any) -> Compared:
+    layout = msgspec.structs.replace(compared.dumped.layout, **fields)
+    return msgspec.structs.replace(compared, dumped=msgspec.structs.replace(compared.dumped, layout=layout))
 
 
 def own_of(value: object, alone: Compared) -> bytes:
@@ -1150,6 +1156,12 @@ class Dumps:
         Args:
             pins: what something that cannot be saved holds. It is stored so that a checkout can set it back in place.
         """
+        stored = self._dump_to_store(members, compared, pins)
+        return _with_layout(stored, fills_last=True) if is_filled_too_early(stored.dumped.dump) else stored
+
+    def _dump_to_store(
+        self, members: Mapping[str, object], compared: Compared, pins: Mapping[int, references.Named]
+    ) -> Compared:
         seen = compared.dumped.dump
         opens = bool(seen.copied) and not seen.copied.isdisjoint(ids_of((*seen.instances, *seen.opaque)))
         if not seen.answers and not pins and not opens:
@@ -1169,9 +1181,7 @@ class Dumps:
                 or dumped.dump.classes.keys() - seen.classes.keys()
             )
             compared = compared if more else compare(dumped)
-        tokens = tuple(sorted(pin.reference.name for pin in pins.values()))
-        layout = msgspec.structs.replace(compared.dumped.layout, pins=tokens)
-        return msgspec.structs.replace(compared, dumped=msgspec.structs.replace(compared.dumped, layout=layout))
+        return _with_layout(compared, pins=tuple(sorted(pin.reference.name for pin in pins.values())))
 
     def _dump_unsaved(self, members: Mapping[str, object], reason: str) -> Dumped:
         """Dump the members as what cannot be saved; where even a look at them fails, as nothing that is known."""

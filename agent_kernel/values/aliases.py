@@ -161,11 +161,14 @@ class Dump(msgspec.Struct):
         dict[Any, Any]
     ] = []  # what functions keep: of these results only what something else holds is walked
     met: list[Any] = []  # the components that numbers in the stream stand for
+    is_flat: bool = False  # whether objects get what they hold only after all of them were made
 
     def copy(self) -> Dump:
         """The same notes, to be gone on with."""
         fields = ((name, getattr(self, name)) for name in self.__struct_fields__)
-        return Dump(**{name: found if name in ("keepalive", "pickles") else found.copy() for name, found in fields})
+        return Dump(
+            **{name: found if name in ("keepalive", "pickles", "is_flat") else found.copy() for name, found in fields}
+        )
 
 
 # -- which arrays and tensors look at the same memory, judged by address

@@ -72,6 +72,7 @@ class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
     the objects that segments refer to by number, and then the members, which refer to those containers by number.
     `used` are variables of the group that code uses which runs while the others are loaded, and their types.
     `pins` are the tokens of what something that stays alive had hold of.
+    `fills_last`: an item of a set or dict leads back to it, so its hash is not known before all objects are there.
     """
 
     skeletons: tuple[str, ...] = ()
@@ -87,6 +88,7 @@ class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
     within: tuple[tuple[str, int], ...] = ()
     used: tuple[tuple[str, str], ...] = ()
     pins: tuple[str, ...] = ()
+    fills_last: bool = False
 
 
 class Dumped(msgspec.Struct):

@@ -11,7 +11,6 @@ is used as it is. A group that fails takes nothing with it but the groups that n
 
 from __future__ import annotations
 
-import collections
 import copy
 import copyreg
 import dis
@@ -22,7 +21,6 @@ import pickle
 import random
 import sys
 import types
-import weakref
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -48,10 +46,10 @@ from agent_kernel.values.classes import (
 )
 from agent_kernel.values.definitions import NoSourceError, find_nested_codes, load_code, stand_in
 from agent_kernel.values.groups import failures_of
-from agent_kernel.values.introspection import ATOM_IDS, bases_of, class_dict, ids_of, loaded_class, module_name
+from agent_kernel.values.introspection import bases_of, class_dict, ids_of, loaded_class, module_name
 from agent_kernel.values.restore.code import ModuleContent
 from agent_kernel.values.restore.context import Later
-from agent_kernel.values.restore.objects import can_take, container_state, instance, set_content
+from agent_kernel.values.restore.objects import can_take, instance, set_content
 from agent_kernel.values.restore.taking import content_for
 from agent_kernel.values.streams import Failure, Finding, StoredGroup, Streams
 from agent_kernel.values.surface import Placeholder
@@ -662,167 +660,6 @@ _FILLS = (
     *((pickle.APPEND, 2), (pickle.SETITEM, 3)),
     *((pickle.APPENDS, 0), (pickle.SETITEMS, 0), (pickle.ADDITEMS, 0)),
 )
-
-
-class HashingLastUnpickler(Finding, _Python):  # type: ignore[misc]
-    """Fills sets and dicts once more at the end: their items may lead to them, and may have had no hash before, or another one."""
-
-    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = dict(_Python.dispatch)
-
-    def __init__(self, stream: io.BytesIO, buffers: Iterator[Any], anchors: list[object]) -> None:
-        super().__init__(stream, buffers, anchors)
-        self._filled: dict[int, _Filled] = {}
-        self._calls: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
-
-    def load(self) -> object:
-        made: object = super().load()
-        filled, calls, self._filled, self._calls = self._filled, self._calls, {}, []
-        for one in filled.values():
-            one.fill_anew()
-        for call, arguments in calls:
-            call(*arguments)
-        return made
-
-    def call_last(self, call: Callable[..., object], *arguments: Any) -> None:
-        """Call at the end what puts into a container what has no hash yet."""
-        self._calls.append((call, arguments))
-
-    def require_full(self, parts: Iterable[object]) -> None:
-        """What is made of a set or dict, or set from one, needs all that is in it.
-
-        Raises:
-            BaseException: why something could not go in yet; nothing is made of the rest.
-        """
-        for part in parts:
-            known = self._filled.get(id(part))
-            if known is not None and known.error is not None:
-                raise known.error
-            if type(part) is tuple:
-                self.require_full(part)
-
-    def note_fill(self, target: Any, items: Sequence[Any]) -> _Filled | None:
-        """What is known of a set or dict, and now of these items, too; None where the hash of all in it is known at once."""
-        known = self._filled.get(id(target))
-        if known is None and any(id(type(key)) not in ATOM_IDS for key, *_ in items):
-            known = self._filled[id(target)] = _Filled(target)
-        if known is not None:
-            known.items.update((id(item[0]), item) for item in items)
-        return known
-
-
-class _Filled:
-    """A set or dict, and what the stream puts into it: by the ids of the keys, with their values."""
-
-    def __init__(self, target: Any) -> None:
-        self.target = target
-        self.items: dict[int, Any] = {}
-        self.error: BaseException | None = None  # why all that comes waits for the end: the order is that of the stream
-
-    def fill_anew(self) -> None:
-        target = self.target
-        there = [(key,) for key in target] if type(target) is set else list(target.items())
-        items = {id(item[0]): item for item in there} | self.items
-        target.clear()
-        for item in items.values():
-            target.add(*item) if type(target) is set else target.__setitem__(*item)
-
-
-_HASHING_IDS = frozenset(map(id, (set, dict, collections.OrderedDict, collections.defaultdict)))
-
-
-def _wrap_hashing_fill(step: Callable[[Any], None], below: int) -> Callable[[Any], None]:
-    """A step that fills a set or dict: what has no hash yet waits for the end, and what comes after it, too."""
-
-    def load(self: Any) -> None:
-        target = self.stack[-below] if below else self.metastack[-1][-1]
-        if id(type(target)) not in _HASHING_IDS:
-            step(self)
-            return
-        given = iter(self.stack[1 - below :] if below else list(self.stack))
-        known = self.note_fill(
-            target, [(key,) for key in given] if type(target) is set else list(zip(given, given, strict=True))
-        )
-        depth = len(self.stack) - below + 1 if below else len(self.metastack[-1])
-        levels = len(self.metastack) - (not below)
-        try:
-            if known is None or known.error is None:
-                step(self)
-                return
-        except _ENDS_ALL:
-            raise
-        except Exception as error:  # foreign code says what the hash is; where it fails at the end, too, the group does
-            if known is None:
-                raise
-            known.error = error
-        if len(self.metastack) > levels:
-            self.pop_mark()
-        del self.stack[depth:]
-
-    return load
-
-
-for _code, _below in ((pickle.SETITEM, 3), (pickle.SETITEMS, 0), (pickle.ADDITEMS, 0)):
-    HashingLastUnpickler.dispatch[_code[0]] = _wrap_hashing_fill(_Python.dispatch[_code[0]], _below)
-
-
-# What is made of its items, and can be made empty and given them later.
-_GIVEN_ITEMS: dict[Any, Callable[..., object]] = {
-    weakref.WeakSet: weakref.WeakSet[Any].update,
-    weakref.WeakKeyDictionary: weakref.WeakKeyDictionary[Any, Any].update,
-    collections.Counter: dict[Any, Any].update,
-}
-
-
-def _reduce_hashing(self: Any) -> None:
-    """A call: of what fills a container of a class of its own, or makes one of items, the items wait for the end."""
-    call, arguments = self.stack[-2:]
-    fills = call is container_state
-    gives = None if fills else next((give for kind, give in _GIVEN_ITEMS.items() if call is kind), None)
-    try:
-        self.require_full(arguments)
-        _Python.dispatch[pickle.REDUCE[0]](self)
-    except _ENDS_ALL:
-        raise
-    except Exception:
-        if not fills and (gives is None or len(arguments) != 1):
-            raise
-        del self.stack[-2 if self.stack[-1] is arguments else -1 :]
-        made = None if gives is None else call()
-        self.stack.append(made)
-        self.call_last(gives or call, *(arguments if gives is None else (made, *arguments)))
-
-
-def _wrap_hashing_make(step: Callable[[Any], None]) -> Callable[[Any], None]:
-    """A step that may run code of a class on the last part of the stack."""
-
-    def load(self: Any) -> None:
-        self.require_full(self.stack[-1:])
-        step(self)
-
-    return load
-
-
-HashingLastUnpickler.dispatch[pickle.REDUCE[0]] = _reduce_hashing
-for _code in (pickle.NEWOBJ, pickle.NEWOBJ_EX):
-    HashingLastUnpickler.dispatch[_code[0]] = _wrap_hashing_make(_Python.dispatch[_code[0]])
-
-
-_SET_ATTRIBUTES_ALONE = frozenset(
-    {"attr._make", "dataclasses", "pydantic.main"}
-)  # the modules of such a `__setstate__`
-
-
-def _build_hashing(self: Any) -> None:
-    state = self.stack[-1]
-    if (
-        getattr(getattr(type(self.stack[-2]), "__setstate__", None), "__module__", "attr._make")
-        not in _SET_ATTRIBUTES_ALONE
-    ):
-        self.require_full(state.values() if type(state) is dict else (state,))
-    _Python.dispatch[pickle.BUILD[0]](self)
-
-
-HashingLastUnpickler.dispatch[pickle.BUILD[0]] = _build_hashing
 
 
 class SparingUnpickler(Finding, _Python):  # type: ignore[misc]

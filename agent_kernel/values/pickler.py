@@ -1084,6 +1084,7 @@ def write_with_nans(
 def write_phases(pickler: Pickler, phases: list[object] | Phases, named: Mapping[int, Named]) -> None:
     """Write one stream: what modules hold under names, the phases, and what goes back into the person's own modules."""
     dump = pickler.dump_record
+    dump.is_flat = isinstance(pickler, FlatPickler)
     pickler.refer_to(named)
     for phase in phases(pickler) if callable(phases) else phases:
         pickler.dump(_Flat(phase) if isinstance(pickler, FlatPickler) else phase)

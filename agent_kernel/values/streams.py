@@ -71,6 +71,8 @@ class Streams:
         self._unpicklers: dict[int, Any] = {}
         self._kind: Any = _plain_unpickler() if group.is_plain else Unpickler
         self._hashes_last = False
+        if layout.fills_last and not group.is_plain:
+            self._hash_last()
         self._lent: dict[int, object] = {}  # variables that code of the group has seen, by their place in the stream
         self._anchors: list[object] = []
 
@@ -118,23 +120,34 @@ class Streams:
             return self.hashed_last()
         made = Streams(self.group)
         if self._lent:
-            made._kind, made._lent = self._kind, self._lent
+            made._kind, made._lent, made._hashes_last = self._kind, self._lent, False
         return made
 
     def hashed_last(self) -> Streams:
         """The same group to read anew: what is in sets and dicts goes in when all that its hash may need is there."""
-        from agent_kernel.values.loader import HashingLastUnpickler
-
         made = Streams(self.group)
-        made._kind, made._hashes_last = HashingLastUnpickler, True
+        made._hash_last()
         return made
+
+    def _hash_last(self) -> None:
+        from agent_kernel.values.hash_cycles import HashingLastUnpickler
+
+        self._kind, self._hashes_last = HashingLastUnpickler, True
+
+    def _hash_anew(self) -> None:
+        """Do at least this where the group is read in a way that fills sets and dicts at once."""
+        if self.group.layout.fills_last and not self._hashes_last and not self.group.is_plain:
+            from agent_kernel.values.hash_cycles import hash_anew
+
+            for unpickler in self._unpicklers.values():
+                hash_anew(unpickler.memo.values())
 
     def without_lost(self) -> Streams:
         """The same group to read anew: what cannot be made of an object that is lost is lost with it, and holds back nothing."""
         from agent_kernel.values.loader import SparingUnpickler
 
         made = Streams(self.group)
-        made._kind = SparingUnpickler
+        made._kind, made._hashes_last = SparingUnpickler, False
         return made
 
     def named(self) -> Iterable[tuple[str, object]]:
@@ -190,6 +203,7 @@ class Streams:
 
     def load_values(self) -> None:
         values = self._unsaved_values or self._values()
+        self._hash_anew()
         self.loaded = tuple(values[slot] for slot in self.group.slots)
         self.is_done = True
 
@@ -207,10 +221,11 @@ class Streams:
 
         failure = self.failure
         self.begin_again()
-        self._kind = TolerantUnpickler
+        self._kind, self._hashes_last = TolerantUnpickler, False
         for step in (self.fill_methods, self.fill_early, self.fill_attributes):
             step()
         values = self._values()
+        self._hash_anew()
         broken = [found for unpickler in self._unpicklers.values() for found in getattr(unpickler, "broken", ())]
         named = zip(self.group.members, (values[slot] for slot in self.group.slots), strict=True)
         rest = {name: value for name, value in named if not leads_to(value, broken, namespace)} if broken else {}

@@ -1,0 +1,482 @@
+"""Sets and dicts of which an item leads back to them, where the hash of that item may come of what it leads to.
+
+pickle fills a set as soon as it has the items. An item that leads back to the set is not finished then: some object on the
+way gets what it holds only after the set. A hash that is computed now fails, or is another one than later, and the item is
+not found any more. A commit finds such groups, and only they are loaded with sets and dicts filled last: that takes several
+times as long.
+"""
+
+# What is walked here is anyone's objects.
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false, reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import collections
+import functools
+import io
+import pickle
+import types
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import compress
+from typing import Any, ClassVar
+
+from agent_kernel.quiet import seldom_collected
+from agent_kernel.values.aliases import Dump
+from agent_kernel.values.introspection import (
+    ATOM_IDS,
+    bases_of,
+    class_dict,
+    derives_from,
+    ids_of,
+    instance_dict,
+    referents,
+    that_lead_on,
+    types_of,
+)
+from agent_kernel.values.restore.objects import container_own_dict, container_state, dict_view, set_slot
+from agent_kernel.values.streams import Finding
+
+_CONTAINER_IDS = frozenset(map(id, (list, dict, tuple, set, frozenset, types.CellType)))
+_MOST_WALKED = 200_000  # objects; of more, nobody waits for an answer
+
+
+def is_filled_too_early(dump: Dump) -> bool:
+    """Whether a set or dict of what was dumped is filled before the hash of one of its items can be known."""
+    noted = [*dump.instances, *dump.opaque]
+    kinds = {id(kind) for kind in types_of(noted) if _says_hash(kind)}
+    if not kinds:
+        return False
+    hashed = list(compress(noted, map(kinds.__contains__, ids_of(map(type, noted)))))
+    noted_ids, hashed_ids = frozenset(ids_of(noted)), frozenset(ids_of(hashed))
+    del noted
+    with seldom_collected():
+        walked = _walk(hashed, noted_ids)
+        holders = _find_holders(walked, hashed_ids)
+        if dump.is_flat or len(walked) > _MOST_WALKED:
+            return bool(holders)
+        before = len(holders) + 1
+        while 0 < len(holders) < before:  # what only leads to a holder is in no circle with it
+            before = len(holders)
+            walked = _walk([key for keys in holders.values() for key in keys], noted_ids)
+            holders = {item: keys for item, keys in holders.items() if item in walked}
+        return bool(holders) and any(
+            not part.isdisjoint(map(id, holders[item]))
+            for part in _components(walked)
+            for item in part & holders.keys()
+        )
+
+
+def _says_hash(kind: type) -> bool:
+    """Whether code says what the hash of an object is; else it is which object it is."""
+    found = next(
+        held for base in bases_of(kind) if (held := class_dict(base).get("__hash__", _MISSING)) is not _MISSING
+    )
+    return found is not None and found is not object.__hash__
+
+
+_MISSING = object()
+
+
+def _walk(level: list[Any], noted: AbstractSet[int]) -> dict[int, Any]:
+    """What these objects lead to, by id: only what was dumped, and the containers between."""
+    found: dict[int, Any] = dict(zip(ids_of(level), level, strict=True))
+    while level and len(found) <= _MOST_WALKED:
+        below = _held_by(level)
+        fresh = dict(zip(ids_of(below), below, strict=True))
+        for known in fresh.keys() & found.keys():
+            del fresh[known]
+        values = list(fresh.values())
+        between = frozenset(id(kind) for kind in types_of(values) if _is_between(kind))
+        kinds = ids_of(map(type, values))
+        level = [
+            value for (item, value), kind in zip(fresh.items(), kinds, strict=True) if kind in between or item in noted
+        ]
+        level = that_lead_on(level)
+        found.update(zip(ids_of(level), level, strict=True))
+    return found
+
+
+def _is_between(kind: type) -> bool:
+    return id(kind) in _CONTAINER_IDS or derives_from(kind, weakref.ReferenceType)
+
+
+def _held_by(values: list[Any]) -> list[Any]:
+    special = [
+        kind for kind in types_of(values) if kind is types.FunctionType or derives_from(kind, weakref.ReferenceType)
+    ]
+    if not special:
+        return referents(values)
+    ids = frozenset(map(id, special))
+    below = referents([value for value in values if id(type(value)) not in ids])
+    for value in (value for value in values if id(type(value)) in ids):
+        if type(value) is types.FunctionType:  # its globals are the namespace
+            below += (value.__closure__, value.__defaults__, value.__kwdefaults__, value.__dict__)
+        else:
+            below.append(value())
+    return below
+
+
+def _find_holders(walked: Mapping[int, Any], hashed: AbstractSet[int]) -> dict[int, list[Any]]:
+    """The sets and dicts among these, and their items of which code says the hash, or that are made of such."""
+    kinds = frozenset(id(kind) for kind in types_of(walked.values()) if _is_filled(kind))
+    found: dict[int, list[Any]] = {}
+    for value in compress(walked.values(), map(kinds.__contains__, ids_of(map(type, walked.values())))):
+        keys = [key for key in _keys_of(value) if id(key) in hashed or _passes_on(type(key))]
+        if keys:
+            found[id(value)] = keys
+    return found
+
+
+def _is_filled(kind: type) -> bool:
+    return any(derives_from(kind, base) for base in (set, frozenset, dict))
+
+
+def _keys_of(value: Any) -> Iterable[Any]:
+    kind = type(value)
+    base: Any = next(base for base in (set, frozenset, dict) if derives_from(kind, base))
+    keys: Iterable[Any] = base.__iter__(value)
+    return keys
+
+
+def _passes_on(kind: type) -> bool:
+    """Whether the hash of an object is made of those of others."""
+    return kind is tuple or kind is frozenset or derives_from(kind, weakref.ReferenceType)
+
+
+def _components(nodes: Mapping[int, Any]) -> Iterator[set[int]]:
+    """The ids of those that lead to each other, one strongly connected component after the other.
+
+    Source: Tarjan, Depth-first search and linear graph algorithms (1972), without recursion.
+    """
+    order: dict[int, int] = {}
+    lowest: dict[int, int] = {}
+    waiting: dict[int, None] = {}
+    for start in nodes:
+        path = [] if start in order else [(start, _ways_from(start, nodes))]
+        while path:
+            item, ways = path[-1]
+            if item not in order:
+                order[item] = lowest[item] = len(order)
+                waiting[item] = None
+            following = next(ways, None)
+            if following is None:
+                path.pop()
+                if path:
+                    lowest[path[-1][0]] = min(lowest[path[-1][0]], lowest[item])
+                if lowest[item] == order[item]:
+                    yield _take_until(item, waiting)
+            elif following not in order:
+                path.append((following, _ways_from(following, nodes)))
+            elif following in waiting:
+                lowest[item] = min(lowest[item], order[following])
+
+
+def _ways_from(item: int, nodes: Mapping[int, Any]) -> Iterator[int]:
+    return iter([below for below in map(id, _held_by([nodes[item]])) if below in nodes])
+
+
+def _take_until(item: int, waiting: dict[int, None]) -> set[int]:
+    """Those that came after an object, and itself."""
+    part: set[int] = set()
+    while item not in part:
+        part.add(waiting.popitem()[0])
+    return part
+
+
+# -- load such groups: what a set or dict holds goes in when all objects are finished
+#
+# The steps of Python's unpickler are no part of its interface, and have no types.
+
+_python: Any = pickle
+_Python: Any = _python._Unpickler
+
+
+_NOTHING: Mapping[int, object] = types.MappingProxyType({})
+
+
+class HashingLastUnpickler(Finding, _Python):  # type: ignore[misc]
+    """Fills sets and dicts at the end: their items may lead to them, and have no hash before, or another one."""
+
+    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = dict(_Python.dispatch)
+
+    def __init__(self, stream: io.BytesIO, buffers: Iterator[Any], anchors: list[object]) -> None:
+        super().__init__(stream, buffers, anchors)
+        self._filled: dict[int, _Filled] = {}
+        self._frozen: dict[int, _Frozen] = {}
+        self._calls: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
+
+    def load(self) -> object:
+        made: object = super().load()
+        filled, frozen, calls = self._filled, self._frozen, self._calls
+        self._filled, self._frozen, self._calls = {}, {}, []
+        instead = _thaw(self.memo.values(), frozen) if frozen else {}
+        if instead:
+            _replace_below(self.memo.values(), instead)
+        for one in filled.values():
+            one.fill(instead)
+        for call, arguments in calls:
+            call(*arguments)
+        return instead.get(id(made), made)
+
+    def call_last(self, call: Callable[..., object], *arguments: Any) -> None:
+        """Call at the end what puts items into a container that may have no hash yet."""
+        self._calls.append((call, arguments))
+
+    def require_full(self, parts: Iterable[object]) -> None:
+        """What is made of a set or dict, or set from one, needs all that is in it.
+
+        Raises:
+            BaseException: why something cannot go in yet; nothing is made of the rest.
+        """
+        for part in parts:
+            if id(part) in self._filled:
+                self._filled[id(part)].fill()
+            elif id(part) in self._frozen:
+                self._frozen[id(part)].require()
+            elif type(part) is tuple:
+                self.require_full(part)
+
+    def waits(self, target: Any, items: Sequence[Any]) -> bool:
+        """Whether these items go into a set or dict at the end: each is its key, and perhaps a value."""
+        known = self._filled.get(id(target))
+        if known is None and any(id(type(key)) not in ATOM_IDS for key, *_ in items):
+            known = self._filled[id(target)] = _Filled(target)
+        if known is not None:
+            known.items.update((id(item[0]), item) for item in items)
+        return known is not None
+
+    def freeze(self, items: list[Any]) -> object:
+        """A frozen set; where its items have no hash yet, what stands for it until the end."""
+        if all(id(type(item)) in ATOM_IDS for item in items):
+            return frozenset(items)
+        found = _Frozen(items)
+        self._frozen[id(found.made)] = found
+        return found.made
+
+
+class _Filled:
+    """A set or dict, and what the stream puts into it: by the ids of the keys, with their values."""
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
+        self.items: dict[int, Any] = {}
+        self.is_full = False
+
+    def fill(self, instead: Mapping[int, object] = _NOTHING) -> None:
+        """Put all in, anew where that was done before: the hashes may be others by now."""
+        target = self.target
+        items = [tuple(instead.get(id(part), part) for part in item) for item in self.items.values()]
+        put: Callable[..., object] = target.add if derives_from(type(target), set) else target.__setitem__
+        if self.is_full:
+            items = [*(item for item in _items_in(target) if id(item[0]) not in self.items), *items]
+            put = _empty(target)
+        self.is_full = True
+        for item in items:
+            put(*item)
+
+
+def _items_in(target: Any) -> list[tuple[Any, ...]]:
+    """The items of a set or dict, without a look at a hash."""
+    is_set = derives_from(type(target), set)
+    return [(key,) for key in set.__iter__(target)] if is_set else list(dict.items(target))
+
+
+def _empty(target: Any) -> Callable[..., object]:
+    """Empty a set or dict; returns what puts one item in, past any override."""
+    base: Any = next(kind for kind in (set, collections.OrderedDict, dict) if derives_from(type(target), kind))
+    base.clear(target)
+    return functools.partial(base.add if base is set else base.__setitem__, target)
+
+
+class _Frozen:
+    """A frozen set that is made anew at the end if its items had no hash when the stream made it, or have another one by now."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+        self.error: Exception | None = None
+        self.is_used = False  # something is made of it
+        self.made: object
+        self._hashes: list[int] = []
+        try:
+            self.made = frozenset(items)
+            self._hashes = list(map(hash, items))
+        except Exception as error:  # noqa: BLE001  # foreign code says what the hash is
+            self.error, self.made = error, object()
+
+    def require(self) -> None:
+        if self.error is not None:
+            raise self.error
+        self.is_used = True
+
+    def thaw(self, instead: Mapping[int, object]) -> object:
+        """The frozen set with the items as they are in the end."""
+        items = [instead.get(id(item), item) for item in self.items]
+        same = self.error is None and list(map(id, items)) == list(map(id, self.items))
+        if same and list(map(hash, items)) == self._hashes:
+            return self.made
+        if self.is_used:
+            raise TypeError("something is made of a frozenset before the hash of its items is known")
+        return frozenset(items)
+
+
+def _thaw(memo: Iterable[Any], frozen: Mapping[int, _Frozen]) -> dict[int, object]:
+    """By the ids of frozen sets, and of tuples that hold them, what takes their place: those that lie deepest come first."""
+    instead: dict[int, object] = {}
+    for made in memo:
+        if type(made) is tuple:
+            if not instead.keys().isdisjoint(ids_of(made)):
+                instead[id(made)] = tuple(instead.get(id(part), part) for part in made)
+        elif id(made) in frozen and (thawed := frozen[id(made)].thaw(instead)) is not made:
+            instead[id(made)] = thawed
+    return instead
+
+
+def _replace_below(memo: Iterable[Any], instead: Mapping[int, object]) -> None:
+    """Put these objects into what holds those that they take the place of."""
+    for made in memo:
+        kind = type(made)
+        if derives_from(kind, list) or derives_from(kind, collections.deque):
+            for place in [place for place, part in enumerate(made) if id(part) in instead]:
+                made[place] = instead[id(made[place])]
+        elif kind is types.CellType:
+            for content in _content_of(made, types.CellType.cell_contents):
+                made.cell_contents = instead.get(id(content), content)
+        elif not derives_from(kind, type) and kind is not types.ModuleType:
+            _replace_values(made if derives_from(kind, dict) else {}, instead)
+            _replace_values(instance_dict(made) if kind.__dictoffset__ else {}, instead)
+            _replace_in_slots(made, instead)
+
+
+def _replace_values(held: dict[Any, Any], instead: Mapping[int, object]) -> None:
+    for key, value in list(dict.items(held)):
+        if id(value) in instead:
+            dict.__setitem__(held, key, instead[id(value)])
+
+
+def _replace_in_slots(made: object, instead: Mapping[int, object]) -> None:
+    for base in bases_of(type(made)):
+        for name, slot in list(class_dict(base).items()):
+            if type(slot) is types.MemberDescriptorType:
+                for content in _content_of(made, slot):
+                    if id(content) in instead:
+                        set_slot(made, name, instead[id(content)])
+
+
+def _content_of(made: object, slot: Any) -> tuple[object, ...]:
+    try:
+        return (slot.__get__(made),)
+    except (AttributeError, ValueError):  # it is empty
+        return ()
+
+
+def _wrap_hashing_fill(step: Callable[[Any], None], below: int) -> Callable[[Any], None]:
+    """A step that fills a set or dict: what comes of other items than numbers and texts waits for the end."""
+
+    def load(self: Any) -> None:
+        target = self.stack[-below] if below else self.metastack[-1][-1]
+        is_set = derives_from(type(target), set)
+        if not is_set and not derives_from(type(target), dict):
+            step(self)
+            return
+        given = iter(self.stack[1 - below :] if below else list(self.stack))
+        if not self.waits(target, [(key,) for key in given] if is_set else list(zip(given, given, strict=True))):
+            step(self)
+        elif below:
+            del self.stack[1 - below :]
+        else:
+            self.pop_mark()
+
+    return load
+
+
+for _code, _below in ((pickle.SETITEM, 3), (pickle.SETITEMS, 0), (pickle.ADDITEMS, 0)):
+    HashingLastUnpickler.dispatch[_code[0]] = _wrap_hashing_fill(_Python.dispatch[_code[0]], _below)
+
+
+def _freeze(self: Any) -> None:
+    items = self.pop_mark()  # first, for it changes what is appended to
+    self.append(self.freeze(items))
+
+
+HashingLastUnpickler.dispatch[pickle.FROZENSET[0]] = _freeze
+
+# What is made of its items, and can be made empty and given them later.
+_GIVEN_ITEMS: dict[Any, Callable[..., object]] = {
+    weakref.WeakSet: weakref.WeakSet[Any].update,
+    weakref.WeakKeyDictionary: weakref.WeakKeyDictionary[Any, Any].update,
+    collections.Counter: dict[Any, Any].update,
+}
+_SHOWS_ANOTHER: tuple[Any, ...] = (types.MappingProxyType, dict_view)  # what is in that does not matter
+
+
+def _reduce_hashing(self: Any) -> None:
+    """A call: of what fills a container of a class of its own, or makes one of items, the items wait for the end."""
+    call, arguments = self.stack[-2:]
+    if any(call is fills for fills in (container_state, container_own_dict)) and not derives_from(
+        type(arguments[0]), list
+    ):
+        made, (attributes, items) = arguments
+        self.stack[-1] = made, (attributes, ())
+        self.call_last(container_state, made, (None, items))
+    elif len(arguments) == 1 and (give := next((give for kind, give in _GIVEN_ITEMS.items() if call is kind), None)):
+        self.stack[-1] = ()
+        _Python.dispatch[pickle.REDUCE[0]](self)
+        self.call_last(give, self.stack[-1], *arguments)
+        return
+    elif not any(call is shows for shows in _SHOWS_ANOTHER):
+        self.require_full(arguments)
+    _Python.dispatch[pickle.REDUCE[0]](self)
+    made = self.stack[-1]
+    if (derives_from(type(made), set) or derives_from(type(made), dict)) and not any(
+        made is part for part in arguments
+    ):
+        self.call_last(hash_anew, [made])
+
+
+def hash_anew(memo: Iterable[Any]) -> None:
+    """Put into each set and dict among these what it holds, once more."""
+    for made in [made for made in memo if _may_hold_hashed(made)]:
+        items = _items_in(made)
+        put = _empty(made)
+        for item in items:
+            put(*item)
+
+
+def _may_hold_hashed(made: Any) -> bool:
+    is_filled = derives_from(type(made), set) or derives_from(type(made), dict)
+    return is_filled and any(id(type(key)) not in ATOM_IDS for key, *_ in _items_in(made))
+
+
+def _wrap_hashing_make(step: Callable[[Any], None]) -> Callable[[Any], None]:
+    """A step that may run code of a class on the last part of the stack."""
+
+    def load(self: Any) -> None:
+        self.require_full(self.stack[-1:])
+        step(self)
+
+    return load
+
+
+HashingLastUnpickler.dispatch[pickle.REDUCE[0]] = _reduce_hashing
+for _code in (pickle.NEWOBJ, pickle.NEWOBJ_EX):
+    HashingLastUnpickler.dispatch[_code[0]] = _wrap_hashing_make(_Python.dispatch[_code[0]])
+
+
+_SET_ATTRIBUTES_ALONE = frozenset(
+    {"attr._make", "dataclasses", "pydantic.main"}
+)  # the modules of such a `__setstate__`
+
+
+def _build_hashing(self: Any) -> None:
+    state = self.stack[-1]
+    if (
+        getattr(getattr(type(self.stack[-2]), "__setstate__", None), "__module__", "attr._make")
+        not in _SET_ATTRIBUTES_ALONE
+    ):
+        self.require_full(state.values() if type(state) is dict else (state,))
+    _Python.dispatch[pickle.BUILD[0]](self)
+
+
+HashingLastUnpickler.dispatch[pickle.BUILD[0]] = _build_hashing
