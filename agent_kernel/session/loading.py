@@ -40,7 +40,7 @@ from agent_kernel.session.provenance import import_folders, version_now
 from agent_kernel.session.serialization import Compared, Components, address_in, compare, own_of, roots_of
 from agent_kernel.session.staging import address_of, describe_unsaved, is_source, make_group
 from agent_kernel.session.tracking import NO_NAMES, NO_PIECES, Group, Living, Placeholders, Tracking
-from agent_kernel.values import CLASS_PREFIX, previews
+from agent_kernel.values import CLASS_PREFIX, class_entry, previews
 from agent_kernel.values.aliases import MemoryUse, Reach, SaveFailure
 from agent_kernel.values.definitions import DefinitionId
 from agent_kernel.values.groups import Dumped, Layout, decode_layout, dump_group, failures_of
@@ -227,7 +227,7 @@ def _add_needs(
             anew.add(name)
             using = tracking.users_of(name.removeprefix(CLASS_PREFIX)) if whole else ()
             todo += _take(made, target, [user for user in using if user not in made.removed])
-        for needed in _classes_of(repo, made, name):
+        for needed in _classes_of(repo, made, name, target):
             uid = needed.removeprefix(CLASS_PREFIX)
             if needed in made.entries:
                 continue
@@ -256,17 +256,19 @@ def _take(made: Plan, target: Tree, names: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def _classes_of(repo: Repository, made: Plan, name: str) -> tuple[str, ...]:
+def _classes_of(repo: Repository, made: Plan, name: str, target: Tree) -> tuple[str, ...]:
     """The class entries that loading the name needs; none where its manifest cannot be read."""
     if name in made.unreadable:
         return ()
+    own = made.entries[name]
     try:
-        manifest = made.manifests[name] = made.manifests.get(name) or repo.read_manifest(made.entries[name])
-        decode_layout(manifest.layout)
+        manifest = made.manifests[name] = made.manifests.get(name) or repo.read_manifest(own)
+        layout = decode_layout(manifest.layout)
     except (DamagedObjectError, NewerFormatError, msgspec.MsgspecError) as error:
         made.unreadable[name] = error
         return ()
-    return manifest.classes
+    left = (class_entry(uid) for uid in layout.skeletons) if own.alias_group else ()
+    return *manifest.classes, *(kind for kind in left if (now := target.get(kind)) and _value(now) != _value(own))
 
 
 class _Definitions:
@@ -481,16 +483,25 @@ def read_group(
     def buffer(position: int) -> _StoredBytes:
         return _StoredBytes(repo, manifest.blobs[position], at_hand, plan)
 
+    layout = decode_layout(manifest.layout)
+    elsewhere = _classes_elsewhere(plan, members, layout)
     return StoredGroup(
         members,
         tuple(entries[name].slot for name in members),
         manifest.slots,
-        decode_layout(manifest.layout),
+        layout,
         stream,
         buffer,
-        _classes_needed(manifest),
+        _classes_needed(manifest) | elsewhere,
         is_plain,
+        elsewhere,
     )
+
+
+def _classes_elsewhere(plan: Plan, members: Sequence[str], layout: Layout) -> frozenset[str]:
+    """The classes of a value that left it: they changed while the value's other names could not be loaded."""
+    left = [uid for uid in layout.skeletons if class_entry(uid) not in members]
+    return frozenset(uid for uid in left if uid in plan.reusable or class_entry(uid) in plan.entries) or NO_NAMES
 
 
 def _more_than_data(manifest: Manifest) -> UntrustedValueError | None:

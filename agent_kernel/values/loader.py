@@ -22,7 +22,8 @@ import random
 import sys
 import types
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from itertools import chain, islice
 from traceback import walk_tb
@@ -157,10 +158,7 @@ class Loader:
                 done = sum(stream.is_done for stream in streams)
                 streams = [stream.again() if stream in again else stream for stream in streams]
                 self._run([stream for stream in streams if not stream.is_done])
-            failed = [(stream, failure.error) for stream in streams if (failure := stream.failure) is not None]
-            self._broken |= {uid: error for stream, error in failed for uid in stream.class_ids}
-            for stream, _ in failed:
-                self._load_rest(stream)
+            streams = self._load_rests(streams)
         for (_, name), kind in self._provisional.items():
             if class_dict(kind).get(name, self) is None:
                 type.__delattr__(kind, name)
@@ -190,18 +188,56 @@ class Loader:
         self._run(list(instead.values()))
         return [instead.get(stream, stream) for stream in streams]
 
-    def _load_rest(self, stream: Streams) -> None:
-        """What shares a group with an object that fails, and does not hold it, comes back."""
+    def _load_rests(self, streams: list[Streams]) -> list[Streams]:
+        """Load what groups that fail have besides what fails, classes first, and then anew what wants such a class."""
+        failed = [stream for stream in streams if stream.failure is not None]
+        self._broken |= {
+            uid: failure.error for one in failed if (failure := one.failure) is not None for uid in one.class_ids
+        }
+        instead: dict[Streams, Streams] = {}
+        came: set[str] = set()
+        for stream in (
+            *_by_need([one for one in failed if one.class_ids]),
+            *(one for one in failed if not one.class_ids),
+        ):
+            if came & stream.group.needs:
+                instead[stream] = stream.again()
+                self._run([instead[stream]])
+            came |= self._load_rest(instead.get(stream, stream))
+        return [instead.get(stream, stream) for stream in streams]
+
+    def _load_rest(self, stream: Streams) -> set[str]:
+        """What shares a group with an object that fails, and does not hold it, comes back; returns which of its classes do."""
         failure = stream.failure
-        if failure is None or isinstance(failure.error, MemoryError):
-            return
+        if failure is None:
+            return set(stream.class_ids)
+        if isinstance(failure.error, MemoryError):
+            return set()
         self._stream = stream
         try:
-            stream.load_rest(self.namespace)
+            stream.load_rest(self.namespace, partial(self._make_classes, stream, failure.error))
         except _ENDS_ALL:
             raise
         except BaseException:  # noqa: BLE001  # then all of the group fails, with the error that is known
+            self._make_classes(stream, failure.error, stream.class_ids)
             stream.fail(failure)
+        return self.classes.keys() & set(stream.class_ids)
+
+    def _make_classes(self, stream: Streams, error: BaseException, lost: Collection[str]) -> dict[str, type]:
+        """Make the classes of a group anew, bare, as far as that can be.
+
+        Args:
+            lost: those that are not made, for what they hold cannot be.
+        """
+        for uid in stream.class_ids:
+            for known in (self.classes, self.new_classes, self._broken):
+                known.pop(uid, None)
+        self._broken |= dict.fromkeys(lost, error)
+        made: dict[str, type] = {}
+        for uid in stream.class_ids:
+            with suppress(BrokenClassError):
+                made[uid] = self.find_class(uid)
+        return made
 
     def _run(self, streams: Sequence[Streams]) -> None:
         for stream in streams:
@@ -438,6 +474,10 @@ class Loader:
                 self._making = before
         return self.classes[uid]
 
+    def fills(self, made: type) -> bool:
+        elsewhere = self._stream.group.elsewhere if self._stream is not None else ()
+        return not any(self.classes.get(uid) is made for uid in elsewhere)
+
     def live(self, token: str, surface: bytes = b"") -> object:
         alive = self._live.live_object(token)
         if alive is not None:
@@ -624,6 +664,10 @@ class TolerantUnpickler(Finding, _Python):  # type: ignore[misc]
         self._ids.add(id(broken))
 
 
+def _fills_class(called: Any) -> bool:
+    return type(called) is types.FunctionType and called.__module__ == restore.classes.__name__
+
+
 def _wrap_step(step: Callable[[Any], None], taken: int) -> Callable[[Any], None]:
     """A step that takes these many parts and leaves the object that is made of them."""
 
@@ -643,6 +687,8 @@ def _wrap_step(step: Callable[[Any], None], taken: int) -> Callable[[Any], None]
                         self.note(one)
             else:
                 return
+        if parts and type(parts[-1]) is tuple and _fills_class(parts[0]):
+            self.note(parts[-1][0])
         del self.stack[before:]
         missing = Missing()
         self.note(missing)

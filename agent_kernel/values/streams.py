@@ -18,7 +18,7 @@ import msgspec
 
 from agent_kernel.values import classes, restore
 from agent_kernel.values.groups import Layout
-from agent_kernel.values.introspection import referents
+from agent_kernel.values.introspection import class_dict, referents
 from agent_kernel.values.references import NUMPYS_NAN, find_own_code, is_code_of_notebook, load_nan
 from agent_kernel.values.restore.objects import set_content
 
@@ -27,7 +27,7 @@ class StoredGroup(msgspec.Struct, frozen=True):
     """A group to load: `stream(i)` gives the bytes of its i-th blob, `buffer(i)` a handle that reads it into memory.
 
     `slots` says which of the group's `count` values `members` are: names may have left it. `needs` are the ids of classes
-    that are stored beside it.
+    that are stored beside it. `elsewhere` are those of these that it has, too, as they were before they left it.
     """
 
     members: tuple[str, ...]
@@ -38,6 +38,7 @@ class StoredGroup(msgspec.Struct, frozen=True):
     buffer: Callable[[int], restore.StoredBytes]
     needs: frozenset[str] = frozenset()
     is_plain: bool = False  # its maker is not trusted: only plain data of it is built
+    elsewhere: frozenset[str] = frozenset()
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -63,7 +64,7 @@ class Streams:
         self.contents: list[tuple[object, Any]] = []  # what goes back into objects of the person's own modules
         self.pinned: dict[str, object] = {}  # by token, what was made for it
         layout = group.layout
-        self.class_ids = layout.skeletons
+        self.class_ids = tuple(uid for uid in layout.skeletons if uid not in group.elsewhere)
         # Classes that could not be saved have a place alone, as any value.
         self._skeleton_count = len(layout.skeletons) if layout.fills else 0
         self._unsaved_values: tuple[object, ...] = ()
@@ -78,7 +79,8 @@ class Streams:
 
     def skeletons(self) -> Iterable[tuple[str, Callable[[], type]]]:
         for position, uid in enumerate(self.group.layout.skeletons):
-            yield uid, self._maker(position)
+            if uid not in self.group.elsewhere:
+                yield uid, self._maker(position)
 
     def _maker(self, position: int) -> Callable[[], type]:
         return lambda: classes.make(self._unpickler(position).load()) if self._skeleton_count else self._live(position)
@@ -207,10 +209,13 @@ class Streams:
         self.loaded = tuple(values[slot] for slot in self.group.slots)
         self.is_done = True
 
-    def load_rest(self, namespace: dict[str, object]) -> None:
-        """Load what leads neither to the object that fails nor to a class of the group, where several names share it.
+    def load_rest(
+        self, namespace: dict[str, object], make_classes: Callable[[Collection[str]], dict[str, type]]
+    ) -> None:
+        """Load what does not lead to what fails, where several names share the group; a class that holds it fails, too.
 
-        The classes count as broken: they are not made again.
+        Args:
+            make_classes: makes the classes of the group, bare, but for those of these ids, and those that cannot be made.
         """
         layout = self.group.layout
         if self.failure is None or len(self.group.slots) < 2 or self.group.is_plain:
@@ -220,13 +225,21 @@ class Streams:
         from agent_kernel.values.loader import TolerantUnpickler
 
         failure = self.failure
-        self.begin_again()
-        self._kind, self._hashes_last = TolerantUnpickler, False
-        for step in (self.fill_methods, self.fill_early, self.fill_attributes):
-            step()
-        values = self._values()
+        lost: set[str] = set()
+        while True:
+            self.begin_again()
+            self._kind, self._hashes_last = Unpickler, False
+            made = make_classes(lost)
+            self._kind = TolerantUnpickler
+            for step in (self.fill_methods, self.fill_early, self.fill_attributes):
+                step()
+            values = self._values()
+            broken = [found for unpickler in self._unpicklers.values() for found in getattr(unpickler, "broken", ())]
+            more = {uid for uid, kind in made.items() if _holds_broken(kind, broken, namespace)}
+            if not more:
+                break
+            lost |= more
         self._hash_anew()
-        broken = [found for unpickler in self._unpicklers.values() for found in getattr(unpickler, "broken", ())]
         named = zip(self.group.members, (values[slot] for slot in self.group.slots), strict=True)
         rest = {name: value for name, value in named if not leads_to(value, broken, namespace)} if broken else {}
         self.fail(Failure(failure.error, failure.class_id, rest))
@@ -411,6 +424,12 @@ _MOVED = {
 
 
 _FOREIGN = "PosixPath" if os.name == "nt" else "WindowsPath"  # a path that this operating system does not have
+
+
+def _holds_broken(kind: type, broken: Sequence[object], namespace: dict[str, object]) -> bool:
+    """Whether a class is not what it was without these objects."""
+    is_broken = any(kind is one for one in broken)
+    return is_broken or any(leads_to(held, broken, namespace) for held in list(class_dict(kind).values()))
 
 
 def _leave_out_broken(made: Any, broken: Sequence[object], namespace: dict[str, object]) -> bool:

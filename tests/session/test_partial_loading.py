@@ -326,3 +326,102 @@ def test_data_comes_back_though_a_class_that_cannot_be_loaded_holds_it(
         assert third.checkout().unsaved == ()
         assert third.look("(table, rows)") == ({"n": [1, 2]}, [1, 2])
         assert all(name in third.namespace for name in lost)
+
+
+OF_ONE_REGISTER = """
+import demo
+register = []
+class Away(demo.Base):
+    known = register
+class Below(Away): pass
+class Holds:
+    known = register
+    thing = demo.Thing(1)
+class Names:
+    known = register
+    def other(self, kind=Away): return kind
+class Fine:
+    known = register
+    def seven(self): return 7
+class Finer(Fine):
+    known = register
+    other = Fine
+away, below, fine, finer = Away(), Below(), Fine(), Finer()
+alone = [fine]
+register.append(fine)
+del demo
+"""
+OTHERS = (
+    "fine.seven() + finer.seven(), [type(fine) is Fine, type(finer) is Finer, Finer.other is Fine, alone[0] is fine],"
+    "[Fine.known is register, Finer.known is register], register[0] is fine"
+)
+
+
+def test_one_class_that_fails_leaves_the_others_that_share_objects_with_it(demo: Callable[[bool], None]) -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run(OF_ONE_REGISTER)
+        was = nb.look(OTHERS)
+    demo(False)
+    with Notebook(Repository.open(store)) as again:
+        told = again.checkout().unsaved
+        assert {name for one in told for name in one.name.split(", ")} == {
+            "Away",
+            "Below",
+            "Holds",
+            "Names",
+            "away",
+            "below",
+        }
+        assert again.look(OTHERS) == was
+        for lost in ("Away()", "Below()", "Holds()", "Names()", "away.known"):
+            with pytest.raises(LostValueError, match="No module named 'demo'"):
+                again.look(lost)
+        again.run("n = 1")
+        demo(True)
+        assert again.checkout().unsaved == ()
+        assert again.look(OTHERS) == was
+        assert again.look("Away.known is Holds.known is register and type(away) is Away and Names().other() is Away")
+    with Notebook(Repository.open(store)) as third:
+        assert third.checkout().unsaved == ()
+        assert third.look(OTHERS) == was
+        assert third.look("Away.known is Holds.known is register and type(away) is Away and Names().other() is Away")
+
+
+@pytest.mark.parametrize(
+    ("change", "is_so"),
+    [
+        (
+            "register.append(2)",
+            "register == [fine, 2] and Fine.known is Finer.known is register and len(Away.known) == 1",
+        ),
+        ("Fine.more = [3]", "Fine.more == [3] and Fine.known is register and not hasattr(Away, 'more')"),
+        ("fine.z = 1", "vars(fine) == {'z': 1} and alone[0] is register[0] is fine"),
+        (
+            "def six(self): return 6\nFine.seven = six\ndel six",
+            "fine.seven() == finer.seven() == Away.known[0].seven() == 6",
+        ),
+        ("del register, fine", "Fine.known is Finer.known and len(Fine.known) == len(Away.known) == 1"),
+    ],
+)
+def test_what_changes_while_such_a_class_is_away_is_what_a_later_checkout_gives(
+    change: str, is_so: str, demo: Callable[[bool], None]
+) -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run(OF_ONE_REGISTER)
+        was = nb.look(OTHERS)
+    demo(False)
+    with Notebook(Repository.open(store)) as again:
+        again.checkout()
+        again.run(change)
+    demo(True)
+    with Notebook(Repository.open(store)) as third:
+        assert third.checkout().unsaved == ()
+        assert third.look(is_so)
+        assert third.look(
+            "type(alone[0]) is type(Away.known[0]) is Fine and type(finer) is Finer and type(away) is Away"
+        )
+        assert names_changed(third.run("n = 1")) == {"n"}
+        third.checkout("HEAD~2")
+        assert third.look(OTHERS) == was

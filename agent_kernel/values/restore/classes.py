@@ -211,6 +211,8 @@ def maker_of(kind: type) -> Any:
 
 def enum_fill(made: Any, members: list[tuple[str, object, tuple[object, ...]]]) -> None:
     """Give an enum its members through Python's own bookkeeping, but past the notebook's `__new__` and `__init__`."""
+    if not current().fills(made):
+        return
     machinery: Any = enum
     kept: dict[str, Any] = {name: vars(made)[name] for name in _MAKES_MEMBERS if name in vars(made)}
     try:
@@ -256,6 +258,8 @@ def enum_property(get: Any, set_: Any, delete: Any, doc: Any, name: Any, owner: 
 
 
 def fill_attribute(made: type, name: str, value: object) -> None:
+    if not current().fills(made):
+        return
     type.__setattr__(made, name, value)
     current().note_attribute(made, name, value)
 
@@ -266,17 +270,18 @@ def fill_container(made: Any, content: Any) -> None:
 
 
 def complete_class(made: type, given: list[str]) -> None:
-    complete(made, given)
+    if current().fills(made):
+        complete(made, given)
 
 
 def register_classes(made: Any, registered: list[type]) -> None:
     """Make classes virtual subclasses of an abstract base class again, past any override of `register`."""
-    for kind in registered:
+    for kind in registered if current().fills(made) else ():
         abc.ABCMeta.register(made, kind)
 
 
 def enum_members(made: Any, extras: dict[str, dict[str, object]]) -> None:
-    for name, attributes in extras.items():
+    for name, attributes in extras.items() if current().fills(made) else ():
         made.__members__[name].__dict__.update(attributes)
 
 
@@ -284,7 +289,7 @@ def enum_contents(made: Any, contents: dict[str, Any]) -> None:
     """What members hold that are lists, dicts, sets, deques or bytearrays: their data type fills them after `__new__`."""
     base = container_of(made)
     fill = base.update if hasattr(base, "update") else base.extend
-    for name, content in contents.items():
+    for name, content in contents.items() if current().fills(made) else ():
         fill(made.__members__[name], content)
 
 
@@ -300,7 +305,7 @@ def fill_class(made: type, attributes: dict[str, object]) -> None:
     # type.__setattr__, so that no metaclass of the notebook's runs.
     for name, value in attributes.items():
         fill_attribute(made, name, value)
-    complete(made, attributes)
+    complete_class(made, list(attributes))
 
 
 def known_slots(made: Any, state: dict[str, object]) -> None:
