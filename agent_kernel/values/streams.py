@@ -18,7 +18,7 @@ import msgspec
 
 from agent_kernel.values import classes, restore
 from agent_kernel.values.groups import Layout
-from agent_kernel.values.introspection import class_dict, referents
+from agent_kernel.values.introspection import class_dict, ids_of, referents
 from agent_kernel.values.references import NUMPYS_NAN, find_own_code, is_code_of_notebook, load_nan
 from agent_kernel.values.restore.objects import set_content
 
@@ -428,7 +428,7 @@ _FOREIGN = "PosixPath" if os.name == "nt" else "WindowsPath"  # a path that this
 
 def _holds_broken(kind: type, broken: Sequence[object], namespace: dict[str, object]) -> bool:
     """Whether a class is not what it was without these objects."""
-    is_broken = any(kind is one for one in broken)
+    is_broken = id(kind) in ids_of(broken)
     return is_broken or any(leads_to(held, broken, namespace) for held in list(class_dict(kind).values()))
 
 
