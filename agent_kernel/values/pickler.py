@@ -497,6 +497,12 @@ class Pickler(pickle.Pickler):
             use = MemoryUse(value, OBJECTS, id(value), id(value) + 1, self._written(value))
             self.dump_record.memory.append(use)
 
+    def shares_pages(self, connection: object, pages: int) -> None:
+        """Note where the pages of a database in memory lie; 0 if that is not known."""
+        if pages:
+            self.dump_record.databases.append((connection, pages))
+            self.dump_record.memory.append(MemoryUse(connection, OBJECTS, pages, pages + 1))
+
     def identify_items(self, array: Any, *, private: bool = False) -> None:
         """Note whose memory an array of objects looks at: it cannot be stored as bytes, but is shared as any array's."""
         owner = owner_of(array)

@@ -477,20 +477,22 @@ def test_a_database_in_memory_that_is_being_read_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "writes"),
+    ("place", "writes", "told"),
     [
-        ("':memory:'", "cur"),
-        ("'file:itself?mode=memory&cache=shared', uri=True", "cur"),
-        ("'file:beside?mode=memory&cache=shared', uri=True", "other"),
+        ("':memory:'", "cur", "c and cur"),
+        ("'file:itself?mode=memory&cache=shared', uri=True", "cur", "c, other and cur"),
+        ("'file:beside?mode=memory&cache=shared', uri=True", "other", "c, other and cur"),
     ],
 )
-def test_a_database_in_memory_in_a_transaction_is_told_and_holds_up_no_checkout(place: str, writes: str) -> None:
+def test_a_database_in_memory_in_a_transaction_is_told_and_holds_up_no_checkout(
+    place: str, writes: str, told: str
+) -> None:
     with Notebook() as nb:
         nb.run(f"import sqlite3\nc, other = sqlite3.connect({place}), sqlite3.connect({place})\ncur = c.cursor()")
         first = nb.run("c.execute('create table t(n)').close()")
         nb.run("cur.execute('insert into t values(3)'); c.commit()")
         nb.run(f"{writes}.execute('insert into t values(4)')")
-        assert "c and cur no longer share objects: these cannot be restored in place" in nb.checkout(first).notes
+        assert f"{told} no longer share objects: these cannot be restored in place" in nb.checkout(first).notes
         assert nb.look("c.execute('select count(*) from t').fetchall()") == [(0,)]
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import _sqlite3
 import contextlib
+import ctypes
 import functools
 import gc
 import sqlite3
+import sys
 from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values.aliases import SaveFailure
@@ -43,7 +45,10 @@ def reduce_connection(pickler: Pickler, connection: sqlite3.Connection) -> Any:
         return pickler.refuse(
             connection, f"a database connection to {where} cannot be saved", "connect again in a cell"
         )
-    if connection.in_transaction:
+    pages = pages_of(connection)
+    pickler.shares_pages(connection, pages)
+    is_shared = pages in pickler.shared_owners
+    if connection.in_transaction or _is_locked(connection):
         return pickler.refuse(
             connection, "a database in memory cannot be saved while a transaction is open", remedy_of_open(connection)
         )
@@ -51,7 +56,7 @@ def reduce_connection(pickler: Pickler, connection: sqlite3.Connection) -> Any:
     pickler.note_holdings(
         connection, pickler.names.token_of(connection)
     )  # functions that queries call are not in its pages
-    image = pickler.buffer(_image(connection))
+    image = _shared_database(pickler, connection, pages) if is_shared else pickler.buffer(_image(connection))
     made: tuple[Any, ...] = (image, connection.isolation_level, connection.row_factory, connection.text_factory)
     autocommit: object = getattr(connection, "autocommit", _LEGACY)  # from Python 3.12 on
     made = made if autocommit == _LEGACY else (*made, autocommit)
@@ -63,6 +68,68 @@ def reduce_connection(pickler: Pickler, connection: sqlite3.Connection) -> Any:
     reason = f"functions of a database connection cannot be saved: {', '.join(dict(functions))}"
     pickler.dump_record.save_failures[token] = SaveFailure(token, "function", reason, pickler.names.remedy_of(made_by))
     return restore.sqlite_without_functions, (token, functions, *made)
+
+
+class SharedDatabase:
+    """A database in memory to which several connections lead. Pickles as one that they connect to."""
+
+    def __init__(self, image: Any) -> None:
+        self.image = image
+
+    def __reduce__(self) -> Any:
+        return restore.sqlite_shared, (self.image,)
+
+
+def _shared_database(pickler: Pickler, connection: sqlite3.Connection, pages: int) -> SharedDatabase:
+    """The database that another connection was saved with already, or a new one."""
+    known: SharedDatabase | None = pickler.known_of_types.get((pages, "pages"))
+    if known is None:
+        known = pickler.known_of_types[pages, "pages"] = SharedDatabase(pickler.buffer(_image(connection)))
+    return known
+
+
+def _is_locked(connection: sqlite3.Connection) -> bool:
+    """Whether another connection to the same database has a transaction open, of which the pages would show half."""
+    cursor = sqlite3.Connection.cursor(connection)
+    try:
+        cursor.execute("begin immediate")
+    except sqlite3.OperationalError as error:
+        return error.sqlite_errorcode & _PRIMARY in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    cursor.execute("commit")  # not a rollback, which would end what is being read
+    return False
+
+
+_PRIMARY = 0xFF  # of an error's code what is no detail
+
+
+def pages_of(connection: sqlite3.Connection) -> int:
+    """Where SQLite keeps the pages of an open database: connections that share it have them in one place. 0 if that is not known."""
+    control = _find_file_control()
+    if control is None:
+        return 0
+    handle = ctypes.c_void_p.from_address(id(connection) + object.__basicsize__)  # the first field of its own
+    found = ctypes.c_void_p()
+    failed = control(handle, b"main", _FILE_POINTER, ctypes.byref(found))
+    return 0 if failed else found.value or 0
+
+
+_FILE_POINTER = 7  # SQLITE_FCNTL_FILE_POINTER
+_KNOWN_PYTHONS = ((3, 11), (3, 15))  # in which a connection begins with SQLite's handle
+
+
+@functools.cache
+def _find_file_control() -> Any:
+    """SQLite's own function, of the very library that Python's module uses; None where it is not found."""
+    first, end = _KNOWN_PYTHONS
+    library = getattr(_sqlite3, "__file__", None)
+    if sys.implementation.name != "cpython" or not first <= sys.version_info[:2] < end or library is None:
+        return None
+    try:
+        control = ctypes.CDLL(library).sqlite3_file_control
+    except (OSError, AttributeError):
+        return None
+    control.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p]
+    return control
 
 
 def _functions(connection: sqlite3.Connection) -> tuple[tuple[str, int], ...]:

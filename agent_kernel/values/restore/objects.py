@@ -11,6 +11,7 @@ import copyreg
 import functools
 import importlib
 import io
+import secrets
 import sys
 import threading
 import types
@@ -598,19 +599,47 @@ def stepping_view(owner: Any, offset: int, size: int, step: int, form: str, read
     return items.toreadonly() if readonly else items
 
 
-def sqlite_memory(
-    image: StoredBytes, isolation_level: Any, row_factory: Any, text_factory: Any, *autocommit: Any
-) -> object:
-    """A database in memory; `autocommit` from Python 3.12 on, where it is not the default."""
+def sqlite_memory(image: Any, isolation_level: Any, row_factory: Any, text_factory: Any, *autocommit: Any) -> object:
+    """A database in memory, or a connection to a shared one; `autocommit` from Python 3.12 on, where it is not the default."""
     import sqlite3
 
     options = {"autocommit": autocommit[0]} if autocommit else {}
-    made = sqlite3.connect(":memory:", isolation_level=isolation_level, **options)
-    if image.size:
-        made.deserialize(bytes(bytes_of(image)))
+    options["isolation_level"] = isolation_level
+    if type(image) is _SharedDatabase:
+        made = sqlite3.connect(image.name, uri=True, **options)
+    else:
+        made = sqlite3.connect(":memory:", **options)
+        _fill_database(made, image)
     made.row_factory = row_factory
     made.text_factory = text_factory
     return made
+
+
+class _SharedDatabase:
+    """A database in memory that several connections share. It lives while one of them does, and until then while this does."""
+
+    def __init__(self, image: StoredBytes) -> None:
+        import sqlite3
+
+        # A new name each time: what is only looked at, or lives already, is another database.
+        self.name = f"file:agent-kernel-{secrets.token_hex(12)}?mode=memory&cache=shared"
+        self._first = sqlite3.connect(self.name, uri=True, check_same_thread=False)
+        with contextlib.closing(sqlite3.connect(":memory:")) as aside:
+            _fill_database(aside, image)
+            aside.backup(self._first)
+
+    def __del__(self) -> None:
+        self._first.close()
+
+
+def _fill_database(made: Any, image: StoredBytes) -> None:
+    if image.size:
+        made.deserialize(bytes(bytes_of(image)))
+
+
+def sqlite_shared(image: StoredBytes) -> object:
+    """A database in memory, for the connections that share it."""
+    return _SharedDatabase(image)
 
 
 def sqlite_without_functions(token: str, functions: tuple[tuple[str, int], ...], *database: Any) -> Any:
