@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -633,3 +636,70 @@ def test_a_slot_that_is_filled_when_it_is_asked_for_stays_empty_until_then(base:
         assert nb.look("(lazy.path, asked)") == ("a.csv", [])
         nb.checkout(late)
         assert nb.look("(object.__getattribute__(lazy, 'content'), asked)") == (["a.csv", 1], ["a.csv"])
+
+
+STRUCTS = {
+    "itself": ("class S(msgspec.Struct):\n    n: int\n    me: object = None\ns = S(1)\ns.me = s", "s.me is s, s.n"),
+    "each other": (
+        "class S(msgspec.Struct, gc=False):\n    n: int\n    me: object = None\ns = S(1)\nother = S(2, [s])\ns.me = (other,)",
+        "s.me[0] is other and other.me[0] is s, s.n, other.n",
+    ),
+    "itself, frozen, in a frozen set": (
+        (
+            "class S(msgspec.Struct, frozen=True, kw_only=True):\n    n: int\n    me: object = msgspec.field(default=None)\n"
+            "    def __hash__(self): return hash(self.n)\n    def __eq__(self, other): return self is other\n"
+            "s = S(n=1)\nmsgspec.structs.force_setattr(s, 'me', frozenset([s]))"
+        ),
+        "s in s.me, s.n",
+    ),
+    "a thousand others": (
+        "class S(msgspec.Struct):\n    n: int\n    me: object = None\ns = None\nfor n in range(1000): s = S(n, s)",
+        "s.n, s.me.n, s.me.me.n",
+    ),
+    "what its class would change": (
+        "class S(msgspec.Struct):\n    n: list\n    def __post_init__(self): self.n.append('made')\ns = S([])",
+        "s.n",
+    ),
+    "attributes of its own": (
+        "class S(msgspec.Struct, dict=True):\n    n: int\ns = S(1)\ns.more = [2]\nsame = s.more",
+        "s.more is same, s.more",
+    ),
+    "a field that is not set": (
+        "class S(msgspec.Struct):\n    n: int\n    m: int = 1\ns = S(1)\ndel s.m",
+        "s.n, hasattr(s, 'm')",
+    ),
+}
+
+
+@pytest.mark.parametrize("leads_to", STRUCTS)
+def test_a_struct_of_msgspec_comes_back_whatever_it_leads_to(leads_to: str) -> None:
+    code, look = STRUCTS[leads_to]
+    with Notebook() as nb:
+        made = nb.run(f"import msgspec\n{code}")
+        was = nb.look(look)
+        assert made.unsaved == ()
+        nb.run("s = None")
+        nb.checkout(made)
+        assert nb.look(look) == was
+        assert names_changed(nb.run("y = 1")) == {"y"}
+    with Notebook(nb.repo) as again:
+        again.checkout(made)
+        assert again.look(look) == was
+
+
+def test_a_struct_whose_class_has_more_fields_by_now_has_their_defaults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / "structs_of_this_test.py"
+    body = "import msgspec\nclass S(msgspec.Struct):\n    n: list\n"
+    module.write_text(body)
+    monkeypatch.syspath_prepend(tmp_path)
+    with Notebook() as nb:
+        nb.run("import structs_of_this_test as own\ns = own.S([1])")
+    sys.modules.pop("structs_of_this_test")
+    module.write_text(body + "    more: int = 3\n    rows: list = msgspec.field(default_factory=list)\n")
+    importlib.invalidate_caches()
+    with Notebook(nb.repo) as again:
+        again.checkout()
+        assert again.look("(s.n, s.more, s.rows)") == ([1], 3, [])
+    sys.modules.pop("structs_of_this_test")

@@ -26,9 +26,18 @@ from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values import references
 from agent_kernel.values.definitions import find_nested_codes
-from agent_kernel.values.introspection import ATOM_IDS, bases_of, class_dict, is_made_in_python, module_name
+from agent_kernel.values.introspection import (
+    ATOM_IDS,
+    bases_of,
+    class_dict,
+    derives_from,
+    find_loaded,
+    instance_dict,
+    is_made_in_python,
+    module_name,
+)
 from agent_kernel.values.pickler import is_dict_doubtful, is_dict_shared, reduce, with_copied_dict, with_shared_dict
-from agent_kernel.values.reducers import Handler, is_notebook_type
+from agent_kernel.values.reducers import Handler, is_live, is_notebook_type
 from agent_kernel.values.restore import logs as restored_logs
 from agent_kernel.values.restore import objects as restore
 
@@ -510,6 +519,37 @@ def _with_plain_slots(parts: Any) -> Any:
 def _is_plain(found: Any) -> bool:
     kind = type(found)
     return id(kind) in ATOM_IDS or ((kind is tuple or kind is frozenset) and all(map(_is_plain, found)))
+
+
+def is_struct(kind: type) -> bool:
+    """Whether msgspec says how objects of a class are saved: by a call with all their fields."""
+    mixin: Any = find_loaded("msgspec", "Struct")
+    if mixin is None or not derives_from(kind, mixin) or any(kind is other for other in copyreg.dispatch_table):
+        return False
+    return kind.__reduce__ is mixin.__reduce__ and kind.__reduce_ex__ is object.__reduce_ex__
+
+
+def reduce_struct(pickler: Pickler, value: Any) -> Any:
+    """A struct of msgspec: bare, and then its fields, where one may hold it, or a call would leave out or change something."""
+    parts = pickler.custom(value, _struct_parts)
+    if pickler.careful and not is_live(parts):
+        parts = _struct_parts(value)
+    if len(parts) > 2:
+        pickler.note_parts(parts[2])  # the collector does not look into each struct
+    return parts
+
+
+def _struct_parts(value: Any) -> tuple[Any, ...]:
+    kind = type(value)
+    slots = {name: _content_of(slot, value) for base in bases_of(kind) for name, slot in _slots_of(base)}
+    fields = {name: slots[name] for name in kind.__struct_fields__ if slots[name] is not _MISSING}
+    attributes = dict(instance_dict(value)) if kind.__dictoffset__ else None
+    is_whole = len(fields) == len(kind.__struct_fields__) and not attributes and not hasattr(kind, "__post_init__")
+    if is_whole and all(map(_is_plain, fields.values())):
+        whole: tuple[Any, ...] = value.__reduce__()
+        return whole
+    unset = tuple(name for name in kind.__struct_fields__ if name not in fields)
+    return restore.bare_struct, (kind,), (attributes, fields, unset), None, None, restore.struct_state
 
 
 def reduce_answering(pickler: Pickler, value: Any) -> Any:

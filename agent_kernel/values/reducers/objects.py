@@ -103,6 +103,8 @@ def _handler_for_state(kind: type[Any]) -> Handler:
         return transparent
     if not is_notebook_type(kind) and cached_names(kind):
         return reduce_without_caches
+    if instances.is_struct(kind):
+        return instances.reduce_struct
     if _reduces_itself(kind):
         return reduce_copied if makes_copies(kind) else custom
     if not is_notebook_type(kind) and instances.is_tuple_made_in_python(kind):

@@ -515,6 +515,34 @@ def bare_instance(kind: Any, maker: Any, *arguments: object) -> object:
     return maker.__new__(kind, *arguments)
 
 
+def bare_struct(kind: Any) -> Any:
+    """A struct of msgspec without its fields, and past its `__post_init__`: Python has no call that makes one."""
+    import ctypes
+
+    if type(kind).__module__ != "msgspec._core":
+        raise TypeError(f"{kind.__name__} is no struct of msgspec any more")
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_ssize_t)
+    return make(("PyType_GenericAlloc", ctypes.pythonapi))(kind, 0)
+
+
+def struct_state(made: Any, state: tuple[dict[str, object] | None, dict[str, object], tuple[str, ...]]) -> None:
+    """The fields of such a struct, and the defaults of those that its class did not have when it was saved."""
+    attributes, fields, unset = state
+    answering_slots_state(made, (attributes, fields))
+    kind = type(made)
+    if len(fields) + len(unset) == len(kind.__struct_fields__):
+        return
+    import msgspec
+
+    for field in msgspec.structs.fields(kind):
+        if field.name in fields or field.name in unset:
+            continue
+        if field.default_factory is not msgspec.NODEFAULT:
+            set_slot(made, field.name, field.default_factory())
+        elif field.default is not msgspec.NODEFAULT:
+            set_slot(made, field.name, field.default)
+
+
 def made_by(kind: Any, library: Any, *arguments: object) -> Any:
     """An object as the library's class alone makes one when it is called, past the notebook's classes around it."""
     made = library.__new__(kind) if library.__new__ is object.__new__ else library.__new__(kind, *arguments)
@@ -541,7 +569,7 @@ _copyreg: Any = copyreg  # typeshed lacks `__newobj__`
 # What makes an object that is given all that it holds afterwards. Of these some take arguments of a library's class.
 MAKES_BARE: tuple[Any, ...] = (
     *(_copyreg.__newobj__, instance, exact_instance, bare_instance),
-    *(with_attributes, with_slots, bare_with_attributes, bare_with_slots, pinned, held, held_as),
+    *(bare_struct, with_attributes, with_slots, bare_with_attributes, bare_with_slots, pinned, held, held_as),
 )
 
 
