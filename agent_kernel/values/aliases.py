@@ -141,7 +141,9 @@ class Dump(msgspec.Struct):
     loose: list[tuple[Any, str, Any]] = []
     references: list[object] = []  # of each block: what knows who has its array
     label_references: list[object] = []  # and of each Index
-    databases: list[tuple[object, int]] = []  # connections to databases in memory, and where the pages of each lie
+    looking: list[
+        tuple[object, int]
+    ] = []  # what looks into something that others may look into, and the address of that
     globals_used: set[str] = set()
     classes: dict[str, type] = {}
     definitions: dict[DefinitionId, bytes] = {}

@@ -589,14 +589,14 @@ def _owners_in(dump: Dump) -> set[int]:
 
 
 def find_shared_owners(dump: Dump) -> frozenset[int]:
-    """What more than one visited object looks at: owners of object arrays, arrays of copy-on-write frames, pages of databases."""
+    """What more than one visited object looks at: owners of object arrays, arrays of copy-on-write frames, databases, pixels."""
     seen: dict[int, set[int]] = {}
     arrays = [*dump.object_arrays, *dump.labels]
     for array in arrays:
         seen.setdefault(id(owner_of(array)), set()).add(id(array))
     windows = {id(owner_of(array)) for array in arrays if overlaps_itself(array)}
-    for connection, pages in dump.databases:
-        seen.setdefault(pages, set()).add(id(connection))
+    for holder, address in dump.looking:
+        seen.setdefault(address, set()).add(id(holder))
     several = frozenset(owner for owner, arrays in seen.items() if len(arrays) > 1 or owner in windows)
     of_labels = set(ids_of(dump.label_references))
     blocks = Counter(ids_of(dump.references))

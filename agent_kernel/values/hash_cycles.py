@@ -38,7 +38,8 @@ from agent_kernel.values.introspection import (
 from agent_kernel.values.restore.objects import container_own_dict, container_state, dict_view, set_slot
 from agent_kernel.values.streams import Finding
 
-_CONTAINER_IDS = frozenset(map(id, (list, dict, tuple, set, frozenset, types.CellType)))
+_CONTAINERS: tuple[type, ...] = (list, dict, tuple, set, frozenset, types.CellType)
+_CONTAINER_IDS = frozenset(map(id, _CONTAINERS))
 _MOST_WALKED = 200_000  # objects; of more, nobody waits for an answer
 
 

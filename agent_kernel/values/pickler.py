@@ -497,11 +497,10 @@ class Pickler(pickle.Pickler):
             use = MemoryUse(value, OBJECTS, id(value), id(value) + 1, self._written(value))
             self.dump_record.memory.append(use)
 
-    def shares_pages(self, connection: object, pages: int) -> None:
-        """Note where the pages of a database in memory lie; 0 if that is not known."""
-        if pages:
-            self.dump_record.databases.append((connection, pages))
-            self.dump_record.memory.append(MemoryUse(connection, OBJECTS, pages, pages + 1))
+    def looks_into(self, holder: object, address: int) -> None:
+        """Note the address of what an object changes and shows, as others may do: a database in memory, the pixels of a picture."""
+        self.dump_record.looking.append((holder, address))
+        self.dump_record.memory.append(MemoryUse(holder, OBJECTS, address, address + 1))
 
     def identify_items(self, array: Any, *, private: bool = False) -> None:
         """Note whose memory an array of objects looks at: it cannot be stored as bytes, but is shared as any array's."""

@@ -54,6 +54,7 @@ _FAMILIES = {
     "bokeh": "handles",
     "numba": "handles",
     "plotly": "copying",
+    "PIL": "pictures",
     "agent_kernel": "handles",
 }
 

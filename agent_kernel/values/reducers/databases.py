@@ -46,7 +46,8 @@ def reduce_connection(pickler: Pickler, connection: sqlite3.Connection) -> Any:
             connection, f"a database connection to {where} cannot be saved", "connect again in a cell"
         )
     pages = pages_of(connection)
-    pickler.shares_pages(connection, pages)
+    if pages:
+        pickler.looks_into(connection, pages)
     is_shared = pages in pickler.shared_owners
     if connection.in_transaction or _is_locked(connection):
         return pickler.refuse(

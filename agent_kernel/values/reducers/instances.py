@@ -22,7 +22,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from agent_kernel.values import references
 from agent_kernel.values.definitions import find_nested_codes
@@ -526,7 +526,8 @@ def is_struct(kind: type) -> bool:
     mixin: Any = find_loaded("msgspec", "Struct")
     if mixin is None or not derives_from(kind, mixin) or any(kind is other for other in copyreg.dispatch_table):
         return False
-    return kind.__reduce__ is mixin.__reduce__ and kind.__reduce_ex__ is object.__reduce_ex__
+    says, plain = cast("Any", kind), cast("Any", object)
+    return says.__reduce__ is mixin.__reduce__ and says.__reduce_ex__ is plain.__reduce_ex__
 
 
 def reduce_struct(pickler: Pickler, value: Any) -> Any:

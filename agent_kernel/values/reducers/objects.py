@@ -74,6 +74,11 @@ def handler_for(kind: type[Any]) -> Handler:
     """The handler of an ordinary class."""
     if issubclass(kind, (threading.Thread, io.IOBase)) and not issubclass(kind, (io.BytesIO, io.StringIO)):
         return refuse_resource
+    if kind.__name__ == "PixelAccess":
+        from agent_kernel.values.reducers import pictures
+
+        if pictures.is_pixel_access(kind):
+            return pictures.reduce_pixels
     if any(base.__module__ == "multiprocessing.shared_memory" for base in kind.__mro__):
         return refuse_shared_memory
     if kind.__module__ == "tempfile" or kind is weakref.finalize:
