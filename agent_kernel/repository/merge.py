@@ -3,6 +3,7 @@
 The unit of a merge is what has to move together: names that share a value on any side, and, where both sides changed
 a class of the notebook differently, all names that need it. Keys in a unit are names and class entries alike (those
 begin with NUL). A unit that one side changed is taken from that side; one that both changed differently is a conflict.
+Whichever side is chosen then, what one side alone made stays.
 """
 
 from __future__ import annotations
@@ -66,16 +67,10 @@ class _Merge:
         changes: dict[str, Entry | None] = {}
         conflicts: dict[str, Conflict] = {}
         for unit in self._units.all():
-            _require_one_side(unit, choose_ours, choose_theirs)
-            if not any(name in self._by_them for name in unit) or choose_ours.intersection(unit):
-                continue
-            changed_by_us = any(name in self._by_us for name in unit)
-            if changed_by_us and all(_is_same(self._ours.get(name), self._theirs.get(name)) for name in unit):
-                continue
-            if not changed_by_us or choose_theirs.intersection(unit) or self._is_classes_of_theirs(unit):
-                changes.update((name, self._theirs.get(name)) for name in unit)
-            elif not all(name.startswith("\0") for name in unit):
-                conflicts.update(self._conflicts(unit))
+            taken, contested = self._settle(unit, choose_ours, choose_theirs)
+            changes.update((name, self._theirs.get(name)) for name in taken)
+            if contested:
+                conflicts.update(self._conflicts(unit, contested))
         self._bring_classes(changes)
         self._keep_classes(changes)
         for name in self._find_unused_classes(changes):
@@ -86,11 +81,33 @@ class _Merge:
         mine = {name: self._ours.get(name) for name in changes}
         return TreeMerge({name: entry for name, entry in changes.items() if entry != mine[name]}, conflicts)
 
-    def _conflicts(self, unit: Iterable[str]) -> dict[str, Conflict]:
+    def _settle(
+        self, unit: Collection[str], choose_ours: set[str], choose_theirs: set[str]
+    ) -> tuple[Collection[str], Collection[str]]:
+        """Which names of a unit come from their side, and which are in conflict."""
+        made_by_us, made_by_them = self._find_new(unit, self._ours), self._find_new(unit, self._theirs)
+        names = [name for name in unit if not name.startswith("\0")]
+        of_both = [name for name in names if name not in made_by_us | made_by_them]
+        # A choice for what one side alone made says nothing of the others, unless there are no others.
+        for_ours = choose_ours.intersection(unit) - (made_by_us if of_both else set[str]())
+        for_theirs = choose_theirs.intersection(unit) - (made_by_them if of_both else set[str]())
+        _require_one_side(unit, for_ours, for_theirs)
+        if not any(name in self._by_them for name in unit):
+            return (), ()
+        if for_ours:
+            return made_by_them - for_ours, ()
+        changed_by_us = any(name in self._by_us for name in unit)
+        if changed_by_us and all(_is_same(self._ours.get(name), self._theirs.get(name)) for name in unit):
+            return (), ()
+        if not changed_by_us or for_theirs or self._is_classes_of_theirs(unit):
+            kept = made_by_us - for_theirs
+            return [name for name in unit if name not in kept], ()
+        return (), of_both or names
+
+    def _conflicts(self, unit: Iterable[str], names: Collection[str]) -> dict[str, Conflict]:
         taken = {name: self._theirs.get(name) for name in unit}
         self._bring_classes(taken)
         classes = {name: entry for name, entry in taken.items() if name.startswith("\0")}
-        names = [name for name in taken if not name.startswith("\0")]
         return {
             name: Conflict(
                 self._base.get(name),
@@ -102,14 +119,23 @@ class _Merge:
             for name in names
         }
 
+    def _find_new(self, unit: Iterable[str], side: Tree) -> set[str]:
+        """What one side alone made. It stays what it is, as when a cell binds anew the names that it shared objects with."""
+        other = self._theirs if side is self._ours else self._ours
+        new = {name: side.get(name) for name in unit if name not in other and name not in self._base}
+        found = {name: entry for name, entry in new.items() if entry is not None and not name.startswith("\0")}
+        values = {_group_of(entry) for entry in found.values()} - {None}
+        # With classes that are saved in one with them.
+        return found.keys() | {name for name, entry in new.items() if entry is not None and _group_of(entry) in values}
+
     def _join_groups(self) -> None:
         names = list(self._units.names())
         for tree in (self._base, self._ours, self._theirs):
             groups: dict[object, str] = {}
             for name in names:
                 entry = tree.get(name)
-                if entry is not None and entry.alias_group:
-                    group = (entry.alias_group, entry.manifest, entry.value)
+                group = None if entry is None else _group_of(entry)
+                if group is not None:
                     self._units.join(name, groups.setdefault(group, name))
 
     def _find_contested(self) -> list[str]:
@@ -225,6 +251,11 @@ class _Units:
 
 def _changes(base: Tree, side: Tree) -> Mapping[str, Entry | None]:
     return {name: new for name, old, new in base.diff(side) if not _is_same(old, new)}
+
+
+def _group_of(entry: Entry) -> object | None:
+    """What the names of one value have in common; None of a value with one name."""
+    return (entry.alias_group, entry.manifest, entry.value) if entry.alias_group else None
 
 
 def _is_same(one: Entry | None, other: Entry | None) -> bool:

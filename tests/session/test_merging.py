@@ -166,3 +166,79 @@ def test_a_class_that_they_made_anew_stays_where_ours_is_chosen() -> None:
     with Notebook(nb.repo) as nb:
         nb.checkout()
         assert nb.look("K.n") == 1
+
+
+ONE_SIDED = {
+    "a list": ("a = [0]", "a.append('x')", "b = a", "b == [0] and a == [0, 'x']"),
+    "a part of it": ("a = {'l': [0]}", "a['l'] = ['x']", "b = a['l']", "b == [0] and a == {'l': ['x']}"),
+    "what leads to it": ("a = [0]", "a.append('x')", "b = {'held': a}", "b == {'held': [0]} and a == [0, 'x']"),
+    "a view": (
+        "import numpy as np\na = np.zeros(3)",
+        "a = np.ones(3)",
+        "b = a[1:]",
+        "b.tolist() == [0, 0] and a.tolist() == [1, 1, 1]",
+    ),
+    "a class that holds it": (
+        "a = [0]",
+        "a.append('x')",
+        "class B:\n    held = a\nb = B()",
+        "b.held == B.held == [0] and type(b) is B and a == [0, 'x']",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", ONE_SIDED)
+def test_what_we_alone_made_stays_where_their_value_is_chosen_of_what_it_shares_objects_with(how: str) -> None:
+    base, side, main, is_so = ONE_SIDED[how]
+    with Notebook() as nb:
+        forked(nb, base=base, side=side, main=main)
+        with pytest.raises(MergeConflictError) as raised:
+            nb.session.merge("side")
+        assert raised.value.variables == ("a",)
+        assert raised.value.together == ()
+        nb.session.merge("side", theirs={"a"})
+        assert nb.look(is_so)
+        assert nb.run("n = 1").unsaved == ()
+    with Notebook(nb.repo) as again:
+        again.checkout()
+        assert again.look(is_so)
+
+
+@pytest.mark.parametrize("how", ONE_SIDED)
+def test_what_they_alone_made_comes_where_our_value_is_chosen_of_what_it_shares_objects_with(how: str) -> None:
+    base, main, side, is_so = ONE_SIDED[how]
+    with Notebook() as nb:
+        forked(nb, base=base, side=side, main=main)
+        nb.session.merge("side", ours={"a"})
+        assert nb.look(is_so)
+        assert nb.run("n = 1").unsaved == ()
+    with Notebook(nb.repo) as again:
+        again.checkout()
+        assert again.look(is_so)
+
+
+def test_what_one_side_alone_made_goes_where_that_is_said_of_it() -> None:
+    with Notebook() as nb:
+        forked(nb, base="a = [0]", side="a.append('x')", main="b = a\nc = a")
+        nb.session.merge("side", theirs={"a", "b"})
+        assert nb.look("(a, c)") == ([0, "x"], [0])
+        assert "b" not in nb.namespace
+
+
+def test_instances_of_a_class_that_both_sides_changed_stay_with_the_class_that_is_chosen() -> None:
+    with Notebook() as nb:
+        forked(
+            nb,
+            base="class K:\n    word = 'base'\nfirst = K()",
+            side="K.word = 'theirs'\ntheir = K()",
+            main="K.word = 'ours'\nour = K()\nour.held = [1]",
+        )
+        with pytest.raises(MergeConflictError) as raised:
+            nb.session.merge("side")
+        nb.session.merge("side", theirs={raised.value.variables[0]})
+        assert nb.look("(K.word, our.word, our.held, their.word, first.word)") == (
+            *["theirs"] * 2,
+            [1],
+            *["theirs"] * 2,
+        )
+        assert nb.look("type(our) is type(their) is type(first) is K")

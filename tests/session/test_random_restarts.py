@@ -221,7 +221,7 @@ some_cells = st.lists(cells(), min_size=1, max_size=3)
 
 
 @settings(QUIET, max_examples=20)
-# What one side alone has goes by the choice for another name.
+# What one side alone made stays, whatever is chosen of what it shares objects with.
 @example(before=["a = []"], ours=["b = a"], theirs=["a = [1, [2]]"], back=False)
 @given(some_cells, some_cells, some_cells, st.booleans())
 def test_two_kernels_take_over_what_the_other_made_and_deleted_and_nothing_else(
@@ -260,7 +260,7 @@ def merge_two_kernels(before: list[str], ours: list[str], theirs: list[str], *, 
                 one.session.merge("main-2")
             except MergeConflictError as error:
                 asked = {name for name, _, _ in error.conflicts}
-                # One choice is for all that share objects, as the error says: also for what one side alone has.
+                # One choice is for all that share objects, as the error says.
                 chosen = asked.union(*error.together)
                 one.session.merge("main-2", theirs=asked)
             merged = one.variables()
