@@ -12,6 +12,7 @@ times as long.
 from __future__ import annotations
 
 import collections
+import ctypes
 import functools
 import io
 import pickle
@@ -20,9 +21,10 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import compress
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from agent_kernel.quiet import seldom_collected
+from agent_kernel.values import restore
 from agent_kernel.values.aliases import Dump
 from agent_kernel.values.introspection import (
     ATOM_IDS,
@@ -30,12 +32,19 @@ from agent_kernel.values.introspection import (
     class_dict,
     derives_from,
     ids_of,
-    instance_dict,
+    module_name,
     referents,
     that_lead_on,
     types_of,
 )
-from agent_kernel.values.restore.objects import container_own_dict, container_state, dict_view, set_slot
+from agent_kernel.values.restore.objects import (
+    container_own_dict,
+    container_state,
+    exact_instance,
+    instance,
+    made_by,
+    set_attributes,
+)
 from agent_kernel.values.streams import Finding
 
 _CONTAINERS: tuple[type, ...] = (list, dict, tuple, set, frozenset, types.CellType)
@@ -194,9 +203,6 @@ _python: Any = pickle
 _Python: Any = _python._Unpickler
 
 
-_NOTHING: Mapping[int, object] = types.MappingProxyType({})
-
-
 class HashingLastUnpickler(Finding, _Python):  # type: ignore[misc]
     """Fills sets and dicts at the end: their items may lead to them, and have no hash before, or another one."""
 
@@ -210,16 +216,15 @@ class HashingLastUnpickler(Finding, _Python):  # type: ignore[misc]
 
     def load(self) -> object:
         made: object = super().load()
-        filled, frozen, calls = self._filled, self._frozen, self._calls
+        # What lies deepest in frozen sets was made first; these may be items of sets.
+        containers: list[_Filled | _Frozen] = [*self._frozen.values(), *self._filled.values()]
+        calls = self._calls
         self._filled, self._frozen, self._calls = {}, {}, []
-        instead = _thaw(self.memo.values(), frozen) if frozen else {}
-        if instead:
-            _replace_below(self.memo.values(), instead)
-        for one in filled.values():
-            one.fill(instead)
+        for one in containers:
+            one.fill()
         for call, arguments in calls:
             call(*arguments)
-        return instead.get(id(made), made)
+        return made
 
     def call_last(self, call: Callable[..., object], *arguments: Any) -> None:
         """Call at the end what puts items into a container that may have no hash yet."""
@@ -232,10 +237,9 @@ class HashingLastUnpickler(Finding, _Python):  # type: ignore[misc]
             BaseException: why something cannot go in yet; nothing is made of the rest.
         """
         for part in parts:
-            if id(part) in self._filled:
-                self._filled[id(part)].fill()
-            elif id(part) in self._frozen:
-                self._frozen[id(part)].require()
+            found: _Filled | _Frozen | None = self._filled.get(id(part)) or self._frozen.get(id(part))
+            if found is not None:
+                found.fill()
             elif type(part) is tuple:
                 self.require_full(part)
 
@@ -248,11 +252,9 @@ class HashingLastUnpickler(Finding, _Python):  # type: ignore[misc]
             known.items.update((id(item[0]), item) for item in items)
         return known is not None
 
-    def freeze(self, items: list[Any]) -> object:
-        """A frozen set; where its items have no hash yet, what stands for it until the end."""
-        if all(id(type(item)) in ATOM_IDS for item in items):
-            return frozenset(items)
-        found = _Frozen(items)
+    def freeze(self, kind: type, items: list[Any]) -> object:
+        """A frozen set that gets its items at the end."""
+        found = _Frozen(kind, items)
         self._frozen[id(found.made)] = found
         return found.made
 
@@ -265,10 +267,10 @@ class _Filled:
         self.items: dict[int, Any] = {}
         self.is_full = False
 
-    def fill(self, instead: Mapping[int, object] = _NOTHING) -> None:
+    def fill(self) -> None:
         """Put all in, anew where that was done before: the hashes may be others by now."""
         target = self.target
-        items = [tuple(instead.get(id(part), part) for part in item) for item in self.items.values()]
+        items = list(self.items.values())
         put: Callable[..., object] = target.add if derives_from(type(target), set) else target.__setitem__
         if self.is_full:
             items = [*(item for item in _items_in(target) if id(item[0]) not in self.items), *items]
@@ -292,84 +294,21 @@ def _empty(target: Any) -> Callable[..., object]:
 
 
 class _Frozen:
-    """A frozen set that is made anew at the end if its items had no hash when the stream made it, or have another one by now."""
+    """A frozen set that is empty but for what stands for its items, and those."""
 
-    def __init__(self, items: list[Any]) -> None:
+    def __init__(self, kind: type, items: list[Any]) -> None:
+        self.made: Any = frozenset.__new__(kind, (object(),))
         self.items = items
-        self.error: Exception | None = None
-        self.is_used = False  # something is made of it
-        self.made: object
-        self._hashes: list[int] = []
+
+    def fill(self) -> None:
+        """Put all in, whoever holds it already, and forget a hash that it had. Python has no other way to what leads to itself."""
+        kind = ctypes.c_void_p.from_address(id(self.made) + object.__basicsize__ - ctypes.sizeof(ctypes.c_void_p))
+        before, kind.value = kind.value, id(set)
         try:
-            self.made = frozenset(items)
-            self._hashes = list(map(hash, items))
-        except Exception as error:  # noqa: BLE001  # foreign code says what the hash is
-            self.error, self.made = error, object()
-
-    def require(self) -> None:
-        if self.error is not None:
-            raise self.error
-        self.is_used = True
-
-    def thaw(self, instead: Mapping[int, object]) -> object:
-        """The frozen set with the items as they are in the end."""
-        items = [instead.get(id(item), item) for item in self.items]
-        same = self.error is None and list(map(id, items)) == list(map(id, self.items))
-        if same and list(map(hash, items)) == self._hashes:
-            return self.made
-        if self.is_used:
-            raise TypeError("something is made of a frozenset before the hash of its items is known")
-        return frozenset(items)
-
-
-def _thaw(memo: Iterable[Any], frozen: Mapping[int, _Frozen]) -> dict[int, object]:
-    """By the ids of frozen sets, and of tuples that hold them, what takes their place: those that lie deepest come first."""
-    instead: dict[int, object] = {}
-    for made in memo:
-        if type(made) is tuple:
-            if not instead.keys().isdisjoint(ids_of(made)):
-                instead[id(made)] = tuple(instead.get(id(part), part) for part in made)
-        elif id(made) in frozen and (thawed := frozen[id(made)].thaw(instead)) is not made:
-            instead[id(made)] = thawed
-    return instead
-
-
-def _replace_below(memo: Iterable[Any], instead: Mapping[int, object]) -> None:
-    """Put these objects into what holds those that they take the place of."""
-    for made in memo:
-        kind = type(made)
-        if derives_from(kind, list) or derives_from(kind, collections.deque):
-            for place in [place for place, part in enumerate(made) if id(part) in instead]:
-                made[place] = instead[id(made[place])]
-        elif kind is types.CellType:
-            for content in _content_of(made, types.CellType.cell_contents):
-                made.cell_contents = instead.get(id(content), content)
-        elif not derives_from(kind, type) and kind is not types.ModuleType:
-            _replace_values(made if derives_from(kind, dict) else {}, instead)
-            _replace_values(instance_dict(made) if kind.__dictoffset__ else {}, instead)
-            _replace_in_slots(made, instead)
-
-
-def _replace_values(held: dict[Any, Any], instead: Mapping[int, object]) -> None:
-    for key, value in list(dict.items(held)):
-        if id(value) in instead:
-            dict.__setitem__(held, key, instead[id(value)])
-
-
-def _replace_in_slots(made: object, instead: Mapping[int, object]) -> None:
-    for base in bases_of(type(made)):
-        for name, slot in list(class_dict(base).items()):
-            if type(slot) is types.MemberDescriptorType:
-                for content in _content_of(made, slot):
-                    if id(content) in instead:
-                        set_slot(made, name, instead[id(content)])
-
-
-def _content_of(made: object, slot: Any) -> tuple[object, ...]:
-    try:
-        return (slot.__get__(made),)
-    except (AttributeError, ValueError):  # it is empty
-        return ()
+            set.clear(self.made)
+            set.update(self.made, self.items)
+        finally:
+            kind.value = before
 
 
 def _wrap_hashing_fill(step: Callable[[Any], None], below: int) -> Callable[[Any], None]:
@@ -397,8 +336,12 @@ for _code, _below in ((pickle.SETITEM, 3), (pickle.SETITEMS, 0), (pickle.ADDITEM
 
 
 def _freeze(self: Any) -> None:
-    items = self.pop_mark()  # first, for it changes what is appended to
-    self.append(self.freeze(items))
+    items = self.pop_mark()
+    self.append(frozenset(items) if _are_atoms(items) else self.freeze(frozenset, items))
+
+
+def _are_atoms(items: Iterable[object]) -> bool:
+    return all(id(type(item)) in ATOM_IDS for item in items)
 
 
 HashingLastUnpickler.dispatch[pickle.FROZENSET[0]] = _freeze
@@ -409,7 +352,34 @@ _GIVEN_ITEMS: dict[Any, Callable[..., object]] = {
     weakref.WeakKeyDictionary: weakref.WeakKeyDictionary[Any, Any].update,
     collections.Counter: dict[Any, Any].update,
 }
-_SHOWS_ANOTHER: tuple[Any, ...] = (types.MappingProxyType, dict_view)  # what is in that does not matter
+
+
+def _find_frozen(call: Any, arguments: tuple[Any, ...]) -> tuple[type, list[Any]] | None:
+    """The class and the items of a frozen set, where a call makes one, and no code of the class does."""
+    if call is made_by and len(arguments) == 3 and arguments[1] is frozenset:
+        return arguments[0], list(arguments[2])
+    is_plain = type(call) is type and derives_from(call, frozenset) and call.__new__ is cast("Any", frozenset).__new__
+    return (call, list(arguments[0])) if is_plain and len(arguments) == 1 else None
+
+
+def _is_builtin_exception(kind: type) -> bool:
+    return derives_from(kind, BaseException) and module_name(kind) == "builtins"
+
+
+_MAKE_OF_CONTENT: tuple[Any, ...] = (made_by, instance, exact_instance, set_attributes)  # by code of another class
+
+
+def _only_holds(call: Any) -> bool:
+    """Whether what a call is given does not have to be full: a function of ours, a view, a tuple with names."""
+    if type(call) is types.FunctionType:
+        is_ours = call.__module__.startswith(f"{restore.__name__}.")
+        return is_ours and not any(call is makes for makes in _MAKE_OF_CONTENT)
+    if call is types.MappingProxyType or (derives_from(type(call), type) and _is_builtin_exception(call)):
+        return True
+    making = (
+        next((base for base in bases_of(call) if "__new__" in class_dict(base)), None) if type(call) is type else None
+    )
+    return making is tuple or (making is not None and derives_from(making, tuple) and "_fields" in class_dict(making))
 
 
 def _reduce_hashing(self: Any) -> None:
@@ -426,7 +396,10 @@ def _reduce_hashing(self: Any) -> None:
         _Python.dispatch[pickle.REDUCE[0]](self)
         self.call_last(give, self.stack[-1], *arguments)
         return
-    elif not any(call is shows for shows in _SHOWS_ANOTHER):
+    elif (frozen := _find_frozen(call, arguments)) is not None and not _are_atoms(frozen[1]):
+        self.stack[-2:] = [self.freeze(*frozen)]
+        return
+    elif not _only_holds(call):
         self.require_full(arguments)
     _Python.dispatch[pickle.REDUCE[0]](self)
     made = self.stack[-1]
@@ -450,19 +423,20 @@ def _may_hold_hashed(made: Any) -> bool:
     return is_filled and any(id(type(key)) not in ATOM_IDS for key, *_ in _items_in(made))
 
 
-def _wrap_hashing_make(step: Callable[[Any], None]) -> Callable[[Any], None]:
-    """A step that may run code of a class on the last part of the stack."""
+def _wrap_hashing_make(step: Callable[[Any], None], taken: int) -> Callable[[Any], None]:
+    """A step that may run code of a class, the first of these many parts of the stack."""
 
     def load(self: Any) -> None:
-        self.require_full(self.stack[-1:])
+        if not _only_holds(self.stack[-taken]):
+            self.require_full(self.stack[1 - taken :])
         step(self)
 
     return load
 
 
 HashingLastUnpickler.dispatch[pickle.REDUCE[0]] = _reduce_hashing
-for _code in (pickle.NEWOBJ, pickle.NEWOBJ_EX):
-    HashingLastUnpickler.dispatch[_code[0]] = _wrap_hashing_make(_Python.dispatch[_code[0]])
+for _code, _taken in ((pickle.NEWOBJ, 2), (pickle.NEWOBJ_EX, 3)):
+    HashingLastUnpickler.dispatch[_code[0]] = _wrap_hashing_make(_Python.dispatch[_code[0]], _taken)
 
 
 _SET_ATTRIBUTES_ALONE = frozenset(

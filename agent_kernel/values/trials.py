@@ -283,17 +283,19 @@ class _Bytes:
 def _load(pickler: Pickler, value: object, probe: Dump, runs: Run) -> str | None:
     """Why it cannot be loaded, or nothing if it can; None: that is not known yet."""
     from agent_kernel.values.groups import assemble
+    from agent_kernel.values.hash_cycles import is_filled_too_early
     from agent_kernel.values.loader import Loader
     from agent_kernel.values.pickler import explain
     from agent_kernel.values.streams import Failure, StoredGroup
 
     made = assemble({"": value}, (), probe)
+    layout = msgspec.structs.replace(made.layout, fills_last=is_filled_too_early(probe))
     buffers = [_Bytes(blob) for blob in probe.buffers]
 
     def buffer(position: int) -> _Bytes:
         return buffers[position - 1]
 
-    group = StoredGroup(("",), (0,), 1, made.layout, lambda _: probe.streams[0], buffer)
+    group = StoredGroup(("",), (0,), 1, layout, lambda _: probe.streams[0], buffer)
     loader = Loader(pickler.namespace, _Source(probe), _Live(probe), dict(probe.classes))
     loader.put_back(runs.kinds, runs.codes)
     with unwarned(), _same_random_numbers():

@@ -489,6 +489,37 @@ def test_frozen_sets_of_objects_whose_hash_leads_to_what_holds_them_come_back() 
         assert nb.look(look) == was
 
 
+@pytest.mark.parametrize(
+    ("held", "found"),
+    [
+        ("Pair(frozenset([x]), 1)", "a.held.first"),
+        ("Pair({x}, 1)", "a.held.first"),
+        ("OwnFrozen([x])", "a.held"),
+        ("types.MappingProxyType({frozenset([x]): x})", "next(iter(a.held))"),
+        ("functools.partial(print, {x: 1}, frozenset([x]))", "a.held.args[0] and a.held.args[1]"),
+        ("(lambda kept: lambda: kept)(frozenset([x]))", "a.held()"),
+        ("ValueError(frozenset([x]))", "a.held.args[0]"),
+        ("[frozenset([frozenset([x])])]", "next(iter(a.held[0]))"),
+        ("np.array([frozenset([x]), None])", "a.held[0]"),
+    ],
+)
+def test_so_they_do_wherever_they_lie(held: str, found: str) -> None:
+    look = f"x in ({found}), len({found}), type({found}), isinstance(hash(x), int)"
+    with Notebook() as nb:
+        nb.run(
+            "import functools, types, numpy as np\nfrom collections import namedtuple\nPair = namedtuple('Pair', 'first second')\n"
+            "class OwnFrozen(frozenset): pass\nclass Node:\n    def __init__(self, name): self.name = name\n"
+            "class Edge:\n    def __init__(self, *ends): self.ends = ends\n"
+            "    def __hash__(self): return hash(tuple(end.name for end in self.ends))\n"
+        )
+        made = nb.run(f"a = Node('a')\nx = Edge(a)\na.__dict__ = {{'held': {held}, 'name': 'a'}}")
+        was = nb.look(look)
+        nb.run("del a, x")
+        nb.checkout(made)
+        assert nb.look(look) == was
+        assert names_changed(nb.run("y = 1")) == {"y"}
+
+
 def test_a_class_of_a_group_that_fills_its_sets_last_is_not_made_anew() -> None:
     with Notebook() as nb:
         made = nb.run(
