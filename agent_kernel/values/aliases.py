@@ -147,7 +147,7 @@ class Dump(msgspec.Struct):
     globals_used: set[str] = set()
     classes: dict[str, type] = {}
     definitions: dict[DefinitionId, bytes] = {}
-    held_ids: set[int] = set()  # ids of what lies in objects that cannot be saved
+    held_ids: set[int] = set()  # ids of what lies in objects that cannot be saved, as in graphs of torch
     held_memory: set[tuple[int, int]] = set()  # and what arrays among these look at
     copied: set[int] = set()  # ids of what objects hold that are saved as a copy of it
     # Tokens of objects that may keep functions where nobody sees them.

@@ -163,6 +163,7 @@ class Pickler(pickle.Pickler):
         # Names of attributes, and others by the ids of their items: each is written once.
         self.written: dict[tuple[object, ...], tuple[object, ...]] = {}
         self.known_of_types: dict[tuple[object, ...], Any] = {}  # what reducers found out, as long as this dump lasts
+        self.graph_nodes: set[object] = set()  # of torch, from which this record has all parameters
         self.marker: NanMarker | None = None  # where NaNs are met: says which they are
         own = gc.get_referents(self)  # before the memo holds anything
         self._count_of_own, self._sum_of_own = len(own), sum(map(id, own))
@@ -192,6 +193,7 @@ class Pickler(pickle.Pickler):
     def go_on(self, value: object, record: Dump) -> None:
         """Dump one more value with the same memo, and note in another record what is met."""
         self.dump_record = self._records[0] = record
+        self.graph_nodes = set()
         if self.marker is None:
             self.mark_nans(NanMarker(self.namespace))
         self.dump(value)

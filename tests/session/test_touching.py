@@ -67,6 +67,31 @@ def test_a_route_that_no_word_names_is_found_in_the_same_cell(case: Case, desk: 
         assert {change.name for change in report.changed} >= set(case.names)
 
 
+BACKWARD = (
+    "losses[0].backward()",
+    "pass_on(losses)",
+    "losses[0].backward()\nlosses = None",
+)
+
+
+@pytest.mark.parametrize("cell", BACKWARD)
+def test_a_gradient_is_found_in_the_cell_that_goes_back_from_a_result(cell: str, desk: Path) -> None:
+    pytest.importorskip("torch")
+    with Notebook() as nb:
+        nb.run("import torch\nweight, other = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)")
+        nb.run("net = torch.nn.Linear(2, 1)\ndef pass_on(results):\n    torch.autograd.backward(results)")
+        nb.run("losses = [net(weight * 3).sum()]")
+        nb.session.repo.create_tag("without")
+        changed = names_changed(nb.run(cell))
+        assert {"weight", "net"} <= changed
+        assert "other" not in changed
+        gradient = nb.look("weight.grad.tolist()")
+        nb.session.checkout("without")
+        assert nb.look("weight.grad is None and net.weight.grad is None")
+        nb.session.checkout("main")
+        assert nb.look("weight.grad.tolist()") == gradient
+
+
 # -- what looks nothing up
 
 HARMLESS = (

@@ -202,13 +202,38 @@ def reduce_tensor(pickler: Pickler, tensor: Any) -> Any:
     storage, offset, strides = _storage(pickler, values, low, high, device)
     dtype = str(tensor.dtype).partition(".")[2]
     made = (storage, dtype, offset, tuple(tensor.shape), strides, device)
-    gradient = tensor.grad if tensor.is_leaf else None
+    gradient = tensor.grad if tensor.is_leaf or tensor.retains_grad else None  # asking others for theirs warns
+    if tensor.grad_fn is not None:
+        pickler.dump_record.held_ids |= parameters_of_graph(tensor.grad_fn, pickler.graph_nodes)
     state = (tensor.requires_grad, gradient, dict(tensor.__dict__))
     pickler.note_parts(state)
     make: Any = tensors.tensor
     if type(tensor) is not torch.Tensor:
         make, made = tensors.parameter, (*made, type(tensor))  # type: ignore[assignment]
     return make, made, state, None, None, tensors.tensor_state
+
+
+def parameters_of_graph(node: Any, seen: set[Any]) -> set[int]:
+    """Ids of the tensors that `backward()` gives a gradient. The graph is not saved, and nothing else leads to them.
+
+    Args:
+        seen: nodes that need no second look; those of this graph are added.
+    """
+    import torch
+
+    accumulates: Any = getattr(torch, "_C")._functions.AccumulateGrad  # noqa: B009 - no other name leads to it
+    found: set[int] = set()
+    waiting = [] if node in seen else [node]
+    seen.add(node)
+    while waiting:
+        node = waiting.pop()
+        if type(node) is accumulates:
+            found.add(id(node.variable))
+        for before, _ in node.next_functions:
+            if before is not None and before not in seen:
+                seen.add(before)
+                waiting.append(before)
+    return found
 
 
 def _is_plain(tensor: Any) -> bool:

@@ -108,6 +108,22 @@ TENSORS = (
         needs=("torch",),
     ),
     Kind(
+        "a result that keeps its gradient",
+        """
+        import torch
+
+        weight = torch.ones(2, requires_grad=True)
+        result = weight * 2
+        result.retain_grad()
+        loss = result.square().sum()
+        loss.backward()
+        """,
+        """
+        assert weight.grad.tolist() == [8, 8] and result.tolist() == [2, 2] and result.grad.tolist() == [4, 4]
+        """,
+        needs=("torch",),
+    ),
+    Kind(
         "a network and its optimiser share parameters",
         """
         import torch
