@@ -16,6 +16,7 @@ import functools
 import hashlib
 import inspect
 import io
+import itertools
 import logging
 import marshal
 import os
@@ -567,7 +568,10 @@ def _is_at_its_end(value: object) -> bool:
         reduced: Any = value.__reduce__()
     except TypeError:  # a generator
         return False
-    return reduced[0] is iter and reduced[1] in (((),), ([],), ("",))
+    made, given, *state = reduced
+    if made is itertools.chain:  # pickle is told of one that has let go of its iterators, or holds them at their end
+        return given == () and all(map(_is_at_its_end, state[0] if state else ()))
+    return made is iter and given in (((),), ([],), ("",))
 
 
 def _is_held_by_attributes(value: object) -> bool:

@@ -251,7 +251,7 @@ def _last_group(items: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore:Pickle, copy, and deepcopy support:DeprecationWarning")  # from Python 3.12
-@pytest.mark.parametrize("make", [iter, lambda items: iter(dict.fromkeys(items)), _last_group])
+@pytest.mark.parametrize("make", [iter, lambda items: iter(dict.fromkeys(items)), _last_group, itertools.chain])
 @pytest.mark.parametrize("items", [[1, 2], (1, 2), "12"])
 def test_an_iterator_at_its_end_is_what_it_is_when_it_was_saved_there(items: Any, make: Callable[[Any], Any]) -> None:
     ended = make(items)
