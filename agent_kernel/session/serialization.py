@@ -240,6 +240,8 @@ _MOST_NOTED = 1_000
 
 
 def _note_named(root: object, dump: Dump) -> None:
+    if root_of(root) is not root:  # no figure; and many objects, as tuples with names, bear no weak reference
+        return
     if len(_named_in) >= _MOST_NOTED:
         _named_in.clear()
     known = _named_in.get(id(root))

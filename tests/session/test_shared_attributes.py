@@ -333,3 +333,20 @@ def test_names_that_a_notebook_has_stay_when_code_that_saves_an_object_asks_for_
         nb.run("del x, y, box")
         nb.checkout(saved)
         assert nb.look("x is y is box[0]")
+
+
+KINDS = {
+    "a tuple with names": "from collections import namedtuple\nK = namedtuple('K', 'n')",
+    "attributes": "class K:\n    def __init__(self, n):\n        self.n = n",
+    "slots": "class K:\n    __slots__ = ('n',)\n    def __init__(self, n):\n        self.n = n",
+    "a number": "class K(int):\n    pass",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_what_holds_an_object_is_as_it_was_when_a_variable_is_bound_to_another_of_its_objects(kind: str) -> None:
+    with Notebook() as nb:
+        nb.run(f"{kind}\nheld = [K(n) for n in range(3)]\none = held[0]")
+        assert names_changed(nb.run("one = held[1]")) == {"one"}
+        assert names_changed(nb.run("for one in held:\n    pass")) == {"one"}
+        assert nb.look("one is held[2]")
