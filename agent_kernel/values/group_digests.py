@@ -57,6 +57,8 @@ _MANY = 100  # items, which are taken at once
 _MOST_LEVELS = 20  # of many objects
 _MOST_TYPES = 30  # among those of one level
 _MOST_OTHERS = 1_000  # of many objects, those that something else holds too
+_LONG_BYTES = 1 << 17  # from which a dump takes longer than a look
+_PIECE_BYTES = 1 << 18
 _MANY_RESULTS = 1_000  # from which on a dump looks longer at what a function keeps
 # By id: hashing a type runs its metaclass.
 _ATOM_IDS = frozenset(map(id, (str, bytes, int, float, bool, type(None))))
@@ -64,6 +66,7 @@ _ITEM_IDS = frozenset(map(id, (list, tuple, set, frozenset)))
 _PLAIN_IDS = _ITEM_IDS | {id(dict)}
 _SEQUENCE_IDS = frozenset(map(id, (list, tuple)))
 _DICT_IDS = frozenset(map(id, (collections.Counter, collections.defaultdict, collections.OrderedDict)))
+_BYTES_IDS = frozenset(map(id, (bytearray, array)))
 _CACHED = type(functools.cache(lambda: None))
 _OWNER_IDS = frozenset(map(id, (str, list, tuple, dict, set)))
 _UNCHANGING_IDS = frozenset(map(id, (tuple, frozenset, type)))
@@ -113,7 +116,7 @@ class Known(NamedTuple):
 
     Of the sets among the long ones it is not sure yet that they hold numbers and texts alone. `sees_memory`: that of arrays
     is covered, too. `stops`: the long containers, and what such as `Counter` are long, below which nothing can change.
-    `takes_many`: many objects were taken at once, which nothing but these members holds.
+    `takes_many`: many objects were taken at once, which nothing but these members holds. `sees_bytes`: there are long arrays of bytes.
     """
 
     digest: bytes
@@ -123,6 +126,7 @@ class Known(NamedTuple):
     sees_memory: bool = False
     stops: AbstractSet[int] = frozenset()
     takes_many: bool = False
+    sees_bytes: bool = False
 
 
 def digest_first(
@@ -171,6 +175,7 @@ class _Look:
         self._longs: list[Any] = []
         self._long_dicts: set[int] = set()  # ids of what such as `Counter` are, of which a copy is among the long ones
         self._arrays: list[Any] = []
+        self._bytes: list[Any] = []
         self._results: set[int] = set()  # ids of what functions keep
         self._is_worth = False  # whether a dump would take much longer
         self._many: list[list[Any]] = []  # objects that are taken at once
@@ -249,6 +254,8 @@ class _Look:
             if not found:
                 return b""
             whole.update(found)
+        for value in self._bytes:
+            _read_bytes(value, whole.update)
         if self._arrays:
             from agent_kernel.values import array_digests
 
@@ -269,7 +276,8 @@ class _Look:
         sees_memory = bool(self._arrays)
         stops = longs.union(self._long_dicts)
         shared = self._results.union(shareable)
-        return Known(digest, longs, sets, shared, sees_memory, stops, self._takes_many) if digest else None
+        known = Known(digest, longs, sets, shared, sees_memory, stops, self._takes_many, bool(self._bytes))
+        return known if digest else None
 
     def _below(self, value: Any) -> list[Any]:
         """What is saved of an object, and can be looked at in turn."""
@@ -292,6 +300,9 @@ class _Look:
             below = self._below_cached(value)
         elif _is_array(value):
             self._arrays.append(value)
+        elif kind in _BYTES_IDS:
+            self._bytes.append(value)
+            self._is_worth = self._is_worth or len(value) * _item_bytes(value) >= _LONG_BYTES
         elif not self._take_unchanging(type(value), [value]):
             below = self._below_instance(value)
         return below
@@ -588,6 +599,18 @@ def _is_long_alone(values: list[Any]) -> bool:
 def _seems_of_atoms(value: Any) -> bool:
     """Whether that is so of some items of a long container. Nearly always it is so of a set, of which to ask takes longer."""
     return type(value) is set or atoms.may_hold_atoms(value)
+
+
+def _item_bytes(value: Any) -> int:
+    return 1 if type(value) is bytearray else value.itemsize
+
+
+def _read_bytes(value: Any, update: Callable[[Any], object]) -> None:
+    """Digest numbers in copies of pieces: as long as somebody looks at the memory itself, no thread can append to it."""
+    update(f"{len(value)} {getattr(value, 'typecode', '')}".encode())
+    step = _PIECE_BYTES // _item_bytes(value)
+    for start in range(0, len(value), step):
+        update(value[start : start + step])
 
 
 def _is_array(value: object) -> bool:

@@ -213,10 +213,8 @@ def _dump_members(
     # What is changed from here on, the next look finds.
     known = group_digests.digest_first(members, names, namespace, options["digest"])
     if known is not None:
-        options |= {
-            "quick": known,
-            "defer": options["defer"] and not (known.longs or known.sees_memory or known.takes_many),
-        }
+        has_long = known.longs or known.sees_memory or known.sees_bytes or known.takes_many
+        options |= {"quick": known, "defer": options["defer"] and not has_long}
         if known.sees_memory:
             options["last"] = None  # what others hold of it, too, is noted each time that it is dumped
         made = _dump_naming(members, names, namespace, named=named, **options)

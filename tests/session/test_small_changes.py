@@ -17,7 +17,7 @@ from agent_kernel.storage import MemoryStore
 from agent_kernel.values import CLASS_PREFIX
 from agent_kernel.values.groups import dump_group
 from tests.session.changes import EQUAL_BUT_NOT_THE_SAME, LIBRARIES, METADATA, SMALL, THROUGH_THE_BACK_DOOR, Small
-from tests.support.notebooks import Notebook, rev
+from tests.support.notebooks import Notebook, names_changed, rev
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -248,6 +248,49 @@ def test_an_ensemble_that_is_read_is_dumped_once_and_none_of_its_models_alone(mo
             nb.run("vote.estimators_;")
     group = ["both", "one", "two", "vote"]
     assert [names for names in dumped if not set(group).isdisjoint(names)] == [group] * 4
+
+
+BYTES = {
+    "a bytearray": ("data = bytearray(1_000_000)", "data[77_777] = 1"),
+    "numbers": ("from array import array\ndata = array('d', bytes(8_000_000))", "data[77_777] = -0.0"),
+    "numbers in a dict": (
+        "from array import array\nbox = {'d': array('i', bytes(4_000_000))}\ndata = box['d']",
+        "box['d'].append(3)",
+    ),
+    "a type of numbers": (
+        "from array import array\ndata = array('i', bytes(4_000_000))",
+        "data = array('I', bytes(4_000_000))",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BYTES)
+def test_long_bytes_are_not_dumped_again_and_each_change_of_them_is_reported(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, change = BYTES[name]
+    dumped: list[str] = []
+
+    def count(members: Any, *arguments: Any, **options: Any) -> Any:
+        dumped.extend(members)
+        return dump_group(members, *arguments, **options)
+
+    monkeypatch.setattr(serialization, "dump_group", count)
+    with Notebook() as nb:
+        nb.run(made)
+        tells = "bytes(data), getattr(data, 'typecode', '')"
+        before = nb.look(tells)
+        nb.session.repo.create_tag("before")
+        dumped.clear()
+        assert not names_changed(nb.run("len(data)"))
+        assert not dumped
+        assert names_changed(nb.run(change))
+        after = nb.look(tells)
+        assert after != before
+        nb.session.checkout("before")
+        assert nb.look(tells) == before
+        nb.session.checkout("main")
+        assert nb.look(tells) == after
 
 
 def test_what_waits_for_the_death_of_a_plain_function_or_class_is_found_where_it_is_registered() -> None:
