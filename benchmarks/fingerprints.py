@@ -186,6 +186,9 @@ class _Digest:
         if _is_number_of_numpy(value):  # nobody can change one, so it is the same with those
             self._say(kind.__name__)
             return self._scalar(value)
+        if _is_formula(value):  # and with formulas: sympy makes a symbol anew once it has made many others
+            self._say(kind.__module__, kind.__qualname__)
+            return self._formula(value)
         if id(value) in self._seen:
             return self._say("seen", self._seen[id(value)])
         self._seen[id(value)] = sum(map(len, self._seen.maps))  # len of a chain joins all its maps
@@ -210,7 +213,7 @@ class _Digest:
                 look(self, value)
                 return None
         for base in type(value).__mro__:
-            special = self._SPECIAL.get((base.__module__.partition(".")[0], base.__name__))
+            special = self._SPECIAL.get((str(base.__module__).partition(".")[0], base.__name__))
             if special is not None:
                 special(self, value)
                 return None
@@ -352,7 +355,9 @@ class _Digest:
         self._say(value.get_visible(), value.get_alpha(), value.get_label(), value.get_zorder())
         for question in _ASKED_OF_ARTISTS:
             ask = getattr(value, question, None)
-            if ask is not None:
+            if ask is not None and _takes_nothing(
+                ask.__func__
+            ):  # contours have a `get_text` that is told of which line
                 self._add(_bare_text(ask()))
         for part in _parts_of_artist(value):
             self._add(part)
@@ -515,7 +520,6 @@ class _Digest:
         ("numba", "Type"): _type_of_numba,
         ("plotly", "BaseFigure"): _chart,
         ("traitlets", "BaseDescriptor"): _trait,
-        ("sympy", "Basic"): _formula,
         ("sympy", "MatrixBase"): _formula,
         ("bokeh", "Document"): _document,
     }
@@ -547,6 +551,11 @@ def _is_number_of_numpy(value: object) -> bool:
     return kind.__module__ == "numpy" and numpy is not None and issubclass(kind, numpy.number | numpy.bool_)
 
 
+def _is_formula(value: object) -> bool:
+    basic = getattr(sys.modules.get("sympy"), "Basic", None)
+    return basic is not None and isinstance(value, basic)
+
+
 def _in_order(value: Any) -> Any:
     """The same with the items of dicts by their keys: plotly keeps to an order of its own."""
     if isinstance(value, dict):
@@ -572,6 +581,13 @@ def _is_at_its_end(value: object) -> bool:
     if made is itertools.chain:  # pickle is told of one that has let go of its iterators, or holds them at their end
         return given == () and all(map(_is_at_its_end, state[0] if state else ()))
     return made is iter and given in (((),), ([],), ("",))
+
+
+@functools.cache
+def _takes_nothing(method: types.FunctionType) -> bool:
+    """Whether a method can be asked without arguments."""
+    _, *others = inspect.signature(method).parameters.values()
+    return all(one.default is not one.empty or one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in others)
 
 
 def _is_held_by_attributes(value: object) -> bool:

@@ -336,6 +336,28 @@ def test_which_of_two_equal_numbers_of_numpy_a_list_has_does_not_count_and_its_t
     assert differences(*found) == ["value"]  # such a one can be changed
 
 
+def test_which_of_two_equal_symbols_of_sympy_a_list_has_does_not_count() -> None:
+    sympy: Any = pytest.importorskip("sympy")
+    one, same = (sympy.Symbol.__xnew__(sympy.Symbol, "x") for _ in range(2))
+    other = sympy.Symbol("x", positive=True)
+    lists = ([one, one], [one, same], [one, other], [one, sympy.Function("f")(one)])
+    found = [fingerprints({"value": value}, set()) for value in lists]
+    assert [differences(found[0], other) for other in found[1:]] == [[], ["value"], ["value"]]
+    assert not uncompared(found[-1])
+
+
+def test_contours_are_compared_by_what_they_show() -> None:
+    pyplot: Any = pytest.importorskip("matplotlib.pyplot")
+    figures: list[Any] = []
+    for high in (1.0, 1.0, 2.0):
+        figure, axes = pyplot.subplots()
+        axes.contour([[0.0, 1.0], [1.0, high]])
+        figures.append(fingerprints({"figure": figure}, set()))
+        pyplot.close(figure)
+    assert [differences(figures[0], other) for other in figures[1:]] == [[], ["figure"]]
+    assert not uncompared(figures[0])
+
+
 def test_in_which_order_traits_got_their_values_is_no_content() -> None:
     class Slider(HasTraits):
         low, high = Int(0), Int(9)
