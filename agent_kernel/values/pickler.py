@@ -163,6 +163,8 @@ class Pickler(pickle.Pickler):
         # Names of attributes, and others by the ids of their items: each is written once.
         self.written: dict[tuple[object, ...], tuple[object, ...]] = {}
         self.known_of_types: dict[tuple[object, ...], Any] = {}  # what reducers found out, as long as this dump lasts
+        # By the ids of texts of matplotlib what attributes of theirs are saved as that each drawing sets.
+        self.set_when_drawn: dict[int, dict[str, Any]] = {}
         self.graph_nodes: set[object] = set()  # of torch, from which this record has all parameters
         self.marker: NanMarker | None = None  # where NaNs are met: says which they are
         own = gc.get_referents(self)  # before the memo holds anything

@@ -914,6 +914,26 @@ def test_reading_and_drawing_a_figure_that_was_drawn_changes_nothing(nb: Noteboo
     assert {source: changed(nb, source) for source in READINGS} == {source: set[str]() for source in READINGS}
 
 
+def test_to_save_a_figure_that_was_shown_changes_nothing_whatever_the_resolution(nb: Notebook) -> None:
+    shown = "fig.savefig(__import__('io').BytesIO(), dpi=72, bbox_inches='tight')"
+    nb.run(f"fig, ax = plt.subplots()\nax.plot([1, 2e7])\nax.set_xlabel('x')\nlabel = ax.set_ylabel('y')\n{shown}")
+    for saved in ("fig.savefig(__import__('io').BytesIO(), dpi=200)", shown, "fig.canvas.draw()"):
+        assert changed(nb, saved) == set()
+    for change in (
+        "fig.patch.set_facecolor('red')",
+        "fig.patch.set_edgecolor((0, 0, 1, 0.5))",
+        "ax.xaxis.set_label_coords(0.3, -0.2)",
+        "label.set_y(0.1)",
+        "ax.yaxis.get_offset_text().set_x(0.5)",
+    ):
+        made = nb.run(change)
+        assert names_changed(made) >= {"fig", "ax"}, change
+        drawn = nb.look(PIXELS)
+        nb.run("ax.clear()\nfig.patch.set_facecolor('green')")
+        nb.checkout(made)
+        assert nb.look(PIXELS) == drawn, change
+
+
 def test_drawing_figures_within_a_figure_again_changes_nothing(nb: Notebook) -> None:
     made = nb.run(
         "fig = plt.figure()\nleft, right = fig.subfigures(1, 2)\nax = left.subplots()\nax.plot([1, 2])\nright.suptitle('a')\n"

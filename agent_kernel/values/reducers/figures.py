@@ -60,8 +60,14 @@ def handler_for(kind: type) -> Handler | None:
     if ("matplotlib.lines", "Line2D") in names:
         return _reduce_packed_line if _is_reduced_as(kind, ("matplotlib.artist", "Artist")) else reduce_line
     if ("matplotlib.artist", "Artist") in names:
-        return reduce_artist if _says_its_attributes(kind) else None
+        return _handler_for_artist(kind) if _says_its_attributes(kind) else None
     return reduce_transform if _is_reduced_as(kind, ("matplotlib.transforms", "TransformNode")) else None
+
+
+def _handler_for_artist(kind: type) -> Handler:
+    if kind in (loaded_class("matplotlib.axis", "XAxis"), loaded_class("matplotlib.axis", "YAxis")):
+        return reduce_axis
+    return reduce_artist
 
 
 def reduce_colormap(pickler: Pickler, colormap: Any) -> Any:
@@ -104,8 +110,24 @@ def reduce_figure(pickler: Pickler, figure: Any) -> Any:
     # With this key a figure registers itself with pyplot when it is loaded, and opens a window.
     state.pop("_restore_to_pylab", None)
     state["_stale"] = True  # as it is when it was loaded, and after a tick was asked for
+    _note_background(pickler, state.get("patch"))
     pickler.keepalive.append(state)
     return *parts[:2], state, None, None, drawn_figure
+
+
+def _note_background(pickler: Pickler, patch: Any) -> None:
+    """A figure that is shown or saved is given its own colours again, as numbers: neither that nor which tuple they are in is content."""
+    if type(patch) is not loaded_class("matplotlib.patches", "Rectangle"):
+        return
+    # One by one: a dict of all attributes is made when it is asked for, and looks like one that something shares.
+    saved: dict[str, Any] = {"_stale": True}
+    for name, given in (("_facecolor", "_original_facecolor"), ("_edgecolor", "_original_edgecolor")):
+        color: Any = getattr(patch, name, None)
+        original: Any = getattr(patch, given, None)
+        is_name = type(original) is str and original.lower() != "none" and getattr(patch, "_alpha", 0) is None
+        if type(color) is tuple and (is_name or type(original) is tuple):
+            saved |= {name: (*color,), given: (*(color if is_name else original),)}
+    pickler.set_when_drawn[id(patch)] = saved
 
 
 def reduce_part(pickler: Pickler, part: Any) -> Any:
@@ -154,16 +176,32 @@ def _says_its_attributes(kind: type) -> bool:
     return plain and all(type(found) is str and found.startswith("matplotlib.") for found in modules)
 
 
+def reduce_axis(pickler: Pickler, axis: Any) -> Any:
+    """How far out its texts are follows from the labels of its ticks, in pixels of what it was drawn on last: that is no content."""
+    if getattr(axis, "_autolabelpos", False) is True:  # nobody has set where the label is
+        outwards = "_y" if type(axis).__name__ == "XAxis" else "_x"
+        pickler.set_when_drawn[id(axis.label)] = {outwards: 0}
+    pickler.set_when_drawn[id(getattr(axis, "offsetText", None))] = {"_y": 0}
+    return reduce_artist(pickler, axis)
+
+
 def reduce_artist(pickler: Pickler, artist: Any) -> Any:
-    if not pickler.packs or pickler.careful or (pickler.muted and id(artist) in pickler.muted):
-        return pickler.custom(artist)
     kind: Any = type(artist)
+    instead = pickler.set_when_drawn.get(id(artist))
+
+    def as_drawn(artist: Any) -> Any:
+        return _NEW, (kind,), kind.__getstate__(artist) | instead
+
+    if not pickler.packs or pickler.careful or (pickler.muted and id(artist) in pickler.muted):
+        return pickler.custom(artist, None if instead is None else as_drawn)
     pickler.note_class_level(kind)
     noted: Any = ordinary(pickler, artist)
     if noted is not NotImplemented:  # something shares its attributes
         return noted
     state = kind.__getstate__(artist)
-    return _with_values(pickler, kind, state, ()) if type(state) is dict and state else noted
+    if type(state) is not dict or not state:
+        return noted
+    return _with_values(pickler, kind, state if instead is None else state | instead, ())
 
 
 def reduce_line(pickler: Pickler, line: Any) -> Any:
