@@ -180,7 +180,7 @@ EVALUATE = frozenset({"eval", "query", "evaluate", "exec", "execute", "sql", "ru
 
 
 def not_used(source: str, words: Collection[str], namespace: Mapping[str, object]) -> set[str]:
-    """Those of the words that are only attributes, keys or a function's own names in the source.
+    """Those of the words that are only attributes, keys, a function's own names or words of docstrings in the source.
 
     `df.a` and `df["a"]` use no variable `a`, and neither does `def f(a): ...`. None, where the source names something that may lead past the variables that it names: a module that does not belong to a library,
     or one that finds modules, as in `sys.modules["helper"].rows`. Also none if the source is not plain Python.
@@ -193,6 +193,8 @@ def not_used(source: str, words: Collection[str], namespace: Mapping[str, object
     if code is None:
         return set()
     keys = {id(key) for node in ast.walk(tree) for part in _keys(node) for key in _words_in(part)}
+    if "__doc__" not in source:
+        keys |= {id(text) for node in ast.walk(tree) for text in _docstrings(node)}
     nodes = [node for node in ast.walk(tree) if id(node) not in keys]
     used = set(chain.from_iterable(map(_words_of_node, nodes)))
     used |= {node.id for node in nodes if isinstance(node, ast.Name)} & names_used(code)
@@ -219,6 +221,13 @@ def _keys(node: ast.AST) -> Iterable[ast.expr | None]:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr not in EVALUATE:
         return (*node.args, *(keyword.value for keyword in node.keywords))
     return ()
+
+
+def _docstrings(node: ast.AST) -> Iterator[ast.expr]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        first = node.body[0]
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+            yield first.value
 
 
 def _words_in(part: ast.expr | None) -> Iterator[ast.Constant]:

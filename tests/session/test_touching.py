@@ -167,6 +167,7 @@ ATTRIBUTES_ALONE = (
     "df.sort('big', by='big', of=['big'])",
     "def longest(big, more=None):\n    first = big\n    return max(first, key=len, default=more)",
     "def total(rows):\n    big = list(rows)\n    return (lambda big: big)(big)",
+    'def draw(rows):\n    \'Draw a big row.\'\n    return rows\nclass Kept:\n    """It is big."""',
 )
 USED = (
     "df.big + len(big)",
@@ -185,6 +186,8 @@ USED = (
     "def renamed(rows):\n    global big\n    big = [*big]\nrenamed([])",
     "(lambda rows=big: rows)()",
     "class Kept:\n    rows = big",
+    "def last():\n    'big[-1].append(1)'\ndf.query(last.__doc__)",
+    "def last():\n    'big'\n    return 'big[-1]'",
 )
 
 
