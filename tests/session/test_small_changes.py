@@ -358,6 +358,21 @@ def test_reading_a_column_of_dates_is_no_change() -> None:
         assert report.changed == ()
 
 
+def test_reading_the_results_of_a_fit_is_no_change() -> None:
+    pytest.importorskip("statsmodels")
+    with Notebook() as nb:
+        nb.run(
+            "import numpy as np, statsmodels.api as sm\nx = np.arange(12.0).reshape(6, 2) ** 2\nfit = sm.OLS(x[:, 0], x).fit()"
+        )
+        for asked in ("fit.rsquared", "fit.resid", "fit.pvalues, fit.aic, fit.bse"):
+            assert not names_changed(nb.run(asked)), asked
+        read = nb.look("(fit.rsquared, fit.aic, fit.resid.tolist())")
+        nb.session.repo.create_tag("fitted")
+        assert names_changed(nb.run("fit.remove_data()")) == {"fit"}
+        nb.session.checkout("fitted")
+        assert nb.look("(fit.rsquared, fit.aic, fit.resid.tolist())") == read
+
+
 def test_an_array_of_a_bound_notebook_can_be_resized() -> None:
     with Notebook() as nb:
         nb.run("import numpy as np\narray = np.arange(5)")

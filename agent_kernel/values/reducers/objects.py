@@ -18,7 +18,7 @@ import threading
 import types
 import typing
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from agent_kernel.values.aliases import BYTE_OWNERS, Span
@@ -65,8 +65,9 @@ _ALIASES = frozenset(
         ("typing", "_BaseGenericAlias"),  # typing keeps these, so every annotation with Optional[int] is one object
     }
 )
-_PANDAS_CACHED = "CachedProperty"  # which keeps the answers of all in one dict
-_CACHES = frozenset({"cached_property", "_cached_property", "cache_readonly"})
+# Which keep the answers of all in one dict.
+_CACHED_TOGETHER = frozenset({("pandas", "CachedProperty"), ("statsmodels", "cache_readonly")})
+_CACHES = frozenset({"cached_property", "_cached_property", "cache_readonly", "CachedProperty"})
 _EASILY_KNOWN = frozenset(map(id, (bool, int, str, type(None))))  # what an object's type alone says
 
 
@@ -195,12 +196,15 @@ def reduce_native(pickler: Pickler, value: object) -> Any:
 
 
 def _find_caches(kind: type) -> frozenset[str]:
-    return frozenset(
-        "_cache" if type(found).__name__ == _PANDAS_CACHED else name
-        for base in kind.__mro__
-        for name, found in vars(base).items()
-        if type(found).__name__ in _CACHES or type(found).__name__ == _PANDAS_CACHED
-    )
+    names: set[str] = set()
+    for base in kind.__mro__:
+        attributes = cast("Mapping[str, object]", vars(base))
+        for name, found in attributes.items():
+            made_by = type(found)
+            if made_by.__name__ in _CACHES:
+                together = (module_name(made_by).partition(".")[0], made_by.__name__) in _CACHED_TOGETHER
+                names.add("_cache" if together else name)
+    return frozenset(names)
 
 
 cached_names: Callable[[type], frozenset[str]] = functools.cache(_find_caches)
