@@ -16,6 +16,7 @@ one that stands alone: a number stands for it in the stream of the value.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import gc
 import io
@@ -31,7 +32,15 @@ from xxhash import xxh3_128_digest
 
 from agent_kernel.values import aliases, atoms, reducers
 from agent_kernel.values.aliases import Dump, LiveNames
-from agent_kernel.values.introspection import ADDRESS_BYTES, addresses, ids_in, ids_of
+from agent_kernel.values.introspection import (
+    ADDRESS_BYTES,
+    addresses,
+    ids_in,
+    ids_of,
+    is_made_in_python,
+    module_name,
+    referents,
+)
 from agent_kernel.values.pickler import FOREIGN, Pickler, write_with_nans
 from agent_kernel.values.references import NanMarker, list_nans
 
@@ -279,7 +288,10 @@ def dump_segments(
         if found is None:
             seems_of_atoms = id(value) in of_atoms
             options = {"seems_of_atoms": seems_of_atoms, "only_atoms": only_atoms, "notes_met": notes_met}
-            found = _dump_parts(value, starts, names, namespace, **options)
+            try:
+                found = _dump_parts(value, starts, names, namespace, anchors, **options)
+            except _LeadsAcrossError:
+                return None  # not for good: beside other objects these may be anchors
             if dumped is not None and not (found is None and only_atoms):
                 dumped[id(value)] = found or (value, NOWHERE, [])
         if found is None or not found[2]:
@@ -306,27 +318,45 @@ def _dump_parts(
     before: Cuts,
     names: LiveNames,
     namespace: dict[str, object],
+    anchors: Collection[int],
     *,
     seems_of_atoms: bool,
     only_atoms: bool,
     notes_met: bool,
 ) -> Parts | None:
-    """Cut a container and pickle each part; None where that cannot be done part by part."""
+    """Cut a container and pickle each part; None where that cannot be done part by part.
+
+    Raises:
+        _LeadsAcrossError: an item leads to one of another part, which is no anchor.
+    """
     found = _dump_atoms(value, before, names, namespace) if seems_of_atoms else None
     if found is not None or only_atoms:
         return found
     cuts = cut(ids_in(addresses(value)), before)
-    parts = _dump_each(value, cuts, names, namespace, notes_met=notes_met)
+    parts = _dump_each(value, cuts, names, namespace, anchors, notes_met=notes_met)
     return None if parts is None else (value, cuts, parts)
 
 
+class _LeadsAcrossError(Exception):
+    """An item leads to an item of another segment, which would hold it too."""
+
+
 def _dump_each(
-    value: Any, cuts: Cuts, names: LiveNames, namespace: dict[str, object], *, notes_met: bool
+    value: Any,
+    cuts: Cuts,
+    names: LiveNames,
+    namespace: dict[str, object],
+    anchors: Collection[int],
+    *,
+    notes_met: bool,
 ) -> list[Segment] | None:
     found: list[Segment] = []
     below = addresses(value.values() if type(value) is dict else value)
     shortest = instances = 0
     distinct = set[int]()
+    item_ids = _ids_of_items(value)
+    if _seem_to_lead_across(value, cuts, item_ids):
+        return None
     expects_marks = False  # of NaNs: where one segment has some, the next one has
     for items, (start, end) in zip(_slices(value, cuts), cuts.spans, strict=True):
         dump = Dump()
@@ -347,6 +377,9 @@ def _dump_each(
         distinct.update(ids_of(dump.instances))
         if instances > 2 * len(distinct):  # items lead to each other, and each segment would hold many of them
             return None
+        reached = item_ids.intersection(ids_of(dump.instances))
+        if not reached <= _ids_of_items(items).union(anchors):
+            raise _LeadsAcrossError
         digest = xxh3_128_digest(dump.streams[0])
         objects = pickler.sum_met(items)
         mark = xxh3_128_digest(digest + below[start * ADDRESS_BYTES : end * ADDRESS_BYTES] + objects)
@@ -354,6 +387,42 @@ def _dump_each(
         del pickler  # it holds all attribute dicts, which would seem to be shared where the next segment leads to them
         found.append(Segment(items, dump, digest, mark, met=met))
     return found
+
+
+def _ids_of_items(items: Any) -> set[int]:
+    return {*ids_of(items), *ids_of(items.values())} if isinstance(items, dict) else set(ids_of(items))
+
+
+_SAMPLE, _DEPTH = 10, 4  # items at either end of a segment that are looked at before any is pickled, and how far
+
+
+def _seem_to_lead_across(value: Any, cuts: Cuts, item_ids: set[int]) -> bool:
+    """Whether a look at a few items says that an item of another segment would be pickled with them.
+
+    The first segment of a tree's nodes may have the whole tree in it. Here that is told without pickling it, of objects
+    that are saved by their attributes and of the builtin containers in these.
+    """
+    parts = _slices(value, cuts)
+    first = next(parts)
+    rest = collections.deque(parts, maxlen=1)
+    return any(_reaches_one_of(items, item_ids) for items in (first, *rest))
+
+
+def _reaches_one_of(items: Any, item_ids: set[int]) -> bool:
+    own_ids = _ids_of_items(items)
+    sides = [list(items), *([list(items.values())] if isinstance(items, dict) else [])]
+    level = [item for side in sides for item in (*side[:_SAMPLE], *side[-_SAMPLE:])]
+    for _ in range(_DEPTH):
+        level = [item for item in level if id(type(item)) in _FORM_IDS or _is_saved_by_attributes(type(item))]
+        level = referents(level)[:_MOST_LOOKED_AT]
+        across = (item for item in level if id(item) in item_ids and id(item) not in own_ids)
+        if any(_is_saved_by_attributes(type(item)) for item in across):
+            return True
+    return False
+
+
+def _is_saved_by_attributes(kind: type) -> bool:
+    return is_made_in_python(kind) and module_name(kind) == "__main__" and reducers.saves_attributes(kind)
 
 
 _MANY_ATOMS = 500_000  # from which each piece that is stored takes longer than the numbers and texts in it

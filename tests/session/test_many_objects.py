@@ -95,6 +95,51 @@ def test_an_object_in_a_long_list_that_is_held_twice_stays_one(made: str, holds:
         assert nb.look(told)
 
 
+HASHED = "\n    def __eq__(self, other): return self.x == other.x\n    def __hash__(self): return hash(self.x)"
+LEADING: dict[str, str] = {
+    "to what lies below": "for n in range(1, len(v)): v[n // 2].below.append(v[n])",
+    "to what lies above": "for n in range(1, len(v)): v[n].up = v[n // 2]",
+    "to the next one": "for n in range(1, len(v)): v[n - 1].up = v[n]",
+    "in tuples": "for n in range(1, len(v)): v[n // 2].below.append((n, v[n]))",
+}
+
+
+@pytest.mark.parametrize("hashed", ["", HASHED], ids=["by identity", "with a hash"])
+@pytest.mark.parametrize("leads", LEADING.values(), ids=LEADING)
+def test_nodes_that_lead_to_each_other_are_pickled_whole_at_once(
+    leads: str, hashed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pickled: list[object] = []
+    pickle_items = segments.pickle_items
+
+    def noted(items: Any, *rest: Any, **options: Any) -> Any:
+        pickled.append(items)
+        return pickle_items(items, *rest, **options)
+
+    monkeypatch.setattr(segments, "pickle_items", noted)
+    with Notebook() as nb:
+        nb.run(f"class Node:\n    def __init__(self, x): self.x, self.up, self.below = x, None, []{hashed}")
+        nb.run(f"v = [Node(n) for n in range({MADE})]\n{leads}\ndel n\nw = {{one.x: one for one in v}}")
+        nb.run("len(v)")
+        before = nb.session.head
+        pickled.clear()
+        assert names_changed(nb.run("v[7].x = -7")) == {"v", "w"}
+        assert not pickled
+        nb.checkout(before)
+        assert nb.look("v[7].x, v[7] is w[7], len(v)") == (7, True, MADE)
+        below = nb.look("[one[1] if type(one) is tuple else one for one in v[1].below]")
+        assert all(one is nb.look(f"v[{one.x}]") for one in (*below, nb.look("v[3].up")) if one is not None)
+
+
+def test_an_object_that_leads_to_one_of_another_part_stays_one_with_it() -> None:
+    with Notebook() as nb:
+        nb.run(OWN)
+        late = nb.run("v[1_500].z = v[3]; v[1_700].y.append(v[2_900])")
+        nb.run("v[3].x = -1")
+        nb.checkout(late)
+        assert nb.look("v[1_500].z is v[3] and v[1_700].y[1] is v[2_900] and v[3].x == 3")
+
+
 def test_a_change_of_one_of_many_objects_walks_its_part_of_their_list_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     walked: list[int] = []
     walk = segments.Segments._walk

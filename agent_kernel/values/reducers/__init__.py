@@ -104,6 +104,14 @@ def is_plain(kind: type) -> bool:
     return own_handler(HANDLERS.get(kind) or handler_for(kind)) in (ordinary, without_dict)
 
 
+def saves_attributes(kind: type) -> bool:
+    """Whether all that an object's attributes hold is saved with it, also where some of it has to be there early."""
+    from agent_kernel.values.reducers.instances import reduce_hashed
+    from agent_kernel.values.trials import own_handler
+
+    return is_plain(kind) or own_handler(HANDLERS.get(kind) or handler_for(kind)) is reduce_hashed
+
+
 def reduce(value: Any) -> Any:
     from agent_kernel.values.pickler import reduce
 
