@@ -21,6 +21,7 @@ A NaN that a module holds is saved as its name too.
 from __future__ import annotations
 
 import enum
+import functools
 import gc
 import logging
 import marshal
@@ -538,6 +539,35 @@ def find_function(function: types.FunctionType, known: dict[tuple[object, ...], 
         names = _names_in(module)
         if names is None or name in names:  # else a cell may have put it there
             return Reference(module, name)
+    return _find_wrapped(function)
+
+
+# By the id of what wraps a function: under which names it holds that.
+_WRAPPED = {
+    id(classmethod): ("__func__",),
+    id(property): ("fget", "fset", "fdel"),
+    id(functools.cached_property): ("func",),
+    id(types.FunctionType): ("__wrapped__",),
+    id(type(lru_cache(len))): ("__wrapped__",),
+}
+
+
+def _find_wrapped(function: types.FunctionType) -> Reference | None:
+    """Where a library holds a function in what wraps it, as `typing.Generic.__class_getitem__.__func__`."""
+    module, path = function.__module__, function.__qualname__.split(".")
+    found: Any = sys.modules.get(module) if type(module) is str and is_library(module) else None
+    if not issubclass(type(found), types.ModuleType):
+        return None
+    names = _names_in(module)
+    if names is not None and not names.issuperset(path):  # a function within another, or put there by a cell
+        return None
+    for part in path:
+        if part != path[0] and not isinstance(found, type):
+            return None
+        found = (class_dict(found) if isinstance(found, type) else module_dict(found)).get(part)
+    for name in _WRAPPED.get(id(type(found)), ()):
+        if getattr(found, name, None) is function:
+            return Reference(module, ".".join((*path, name)))
     return None
 
 

@@ -1040,6 +1040,30 @@ def test_a_function_that_a_function_of_the_library_made_is_the_librarys_after_a_
         assert nb.look("encode is os.fsencode and box['f'][0] is os.fsdecode")
 
 
+WRAPPED = (
+    "typing.Generic.__class_getitem__.__func__",
+    "pathlib.PurePath.name.fget",
+    "functools.singledispatchmethod.__isabstractmethod__.fget",
+    "statistics.NormalDist.from_samples.__func__",
+    "ipaddress.IPv4Network.hostmask.func",
+    "contextlib.ContextDecorator._recreate_cm",
+    "fnmatch._compile_pattern.__wrapped__",
+)
+
+
+@pytest.mark.parametrize("place", WRAPPED)
+def test_a_librarys_function_in_what_wraps_it_is_the_librarys_after_a_restart(place: str) -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        made = nb.run(f"import {place.partition('.')[0]}\nf = {place}\nbox = [f]")
+        nb.run("f = box = None")
+        nb.checkout(made)
+        assert nb.look(f"f is {place} and box[0] is f")
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(made)
+        assert nb.look(f"f is {place} and box[0] is f")
+
+
 def test_a_function_that_a_cell_put_into_a_library_is_saved_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     store = MemoryStore()
     monkeypatch.setattr(contextlib, "opened_by_cell", None, raising=False)  # so that it is gone afterwards
@@ -1053,3 +1077,35 @@ def test_a_function_that_a_cell_put_into_a_library_is_saved_itself(monkeypatch: 
         nb.checkout(made)
         nb.run("with opened() as number: pass")
         assert nb.look("number") == 7
+
+
+def test_a_generic_named_tuple_comes_back_with_its_aliases() -> None:
+    """Its class holds a function that `typing` made for `Generic`, with all that this keeps."""
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run(
+            "from typing import Generic, NamedTuple, TypeVar\nT = TypeVar('T')\n"
+            "class P(NamedTuple, Generic[T]):\n    a: T\n    b: list = []\np, alias = P(1), P[int]"
+        )
+        late = nb.run("p.b.append(3)")
+        nb.run("del p, alias, P")
+        nb.checkout(late)
+        assert nb.look("(p.b is P(2).b, p.b, alias == P[int], alias.__origin__ is P)") == (True, [3], True, True)
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(late)
+        assert nb.look("(p.b is P(2).b, p.b, alias == P[int], alias.__origin__ is P)") == (True, [3], True, True)
+        assert nb.look("vars(P)['__class_getitem__'].__func__ is Generic.__class_getitem__.__func__")
+
+
+def test_an_alias_comes_back_where_its_class_needs_its_own_variables_to_make_one() -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run(
+            "from functools import lru_cache\nfrom typing import Generic, TypeVar\nT = TypeVar('T')\n"
+            "def cached(f):\n    known = lru_cache(f)\n    def find(*a): return known(*a)\n    return find\n"
+            "class G(Generic[T]):\n    @classmethod\n    @cached\n"
+            "    def __class_getitem__(cls, key): return super().__class_getitem__(key)\nalias = G[int]"
+        )
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout()
+        assert nb.look("(alias.__args__, alias.__origin__ is G, G[str].__args__)") == ((int,), True, (str,))

@@ -106,7 +106,7 @@ def _handler_for_state(kind: type[Any]) -> Handler:
     if bases & _IMMUTABLE_BASES:
         return immutable
     if bases & _ALIASES and kind.__name__ != "_AnnotatedAlias":
-        return transparent
+        return reduce_typing_alias if ("typing", "_GenericAlias") in bases else transparent
     if not is_notebook_type(kind) and cached_names(kind):
         return reduce_without_caches
     if instances.is_struct(kind):
@@ -348,6 +348,16 @@ def reduce_forward_reference(pickler: Pickler, value: Any) -> Any:
         return transparent(pickler, value)
     how = value.__forward_is_argument__, value.__forward_module__, value.__forward_is_class__
     return restore.forward_reference, (value.__forward_arg__, *how)
+
+
+def reduce_typing_alias(pickler: Pickler, value: Any) -> Any:
+    """Past a `__class_getitem__` of the notebook's, which may need what its class gets later."""
+    makes: Any = getattr(value.__origin__, "__class_getitem__", None)
+    if not isinstance(value.__origin__, type) or getattr(makes, "__module__", "") != "__main__":
+        return transparent(pickler, value)
+    parts: Any = restore.with_attributes, (type(value), (), dict(value.__dict__))
+    pickler.note_parts(parts)
+    return parts
 
 
 def reduce_sentinel(_: Pickler, value: Any) -> Any:
