@@ -523,7 +523,7 @@ def _attributes(kind: Any) -> Iterator[tuple[str, object]]:
     for name, found in list(vars(kind).items()):
         if name in _NOT_SAVED or name in made_by_c or (name in in_skeleton and not (is_enum and name == "__doc__")):
             continue
-        if isinstance(found, (types.MemberDescriptorType, types.GetSetDescriptorType)) and found.__objclass__ is kind:
+        if isinstance(found, _SLOTS) and found.__objclass__ is kind and found.__name__ == name:
             continue  # slots are made by the skeleton
         if is_made_again(kind, name, found):
             continue
@@ -535,6 +535,9 @@ def _attributes(kind: Any) -> Iterator[tuple[str, object]]:
     # Also where there is none: the skeleton of a concrete class lacks the methods that make it one.
     if isinstance(kind, abc.ABCMeta) and "__abstractmethods__" in vars(kind):
         yield "__abstractmethods__", vars(kind)["__abstractmethods__"]
+
+
+_SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
 def _names_made_by_c(kind: type) -> set[str]:

@@ -734,3 +734,57 @@ def test_a_struct_whose_class_has_more_fields_by_now_has_their_defaults(
         again.checkout()
         assert again.look("(s.n, s.more, s.rows)") == ([1], 3, [])
     sys.modules.pop("structs_of_this_test")
+HIDDEN = {
+    "by a property": ("x = property(lambda self: asked.append(1))", ""),
+    "by a property that can be set": (
+        "x = property(lambda self: asked.append(1), lambda self, x: asked.append(2))",
+        "",
+    ),
+    "by another slot": ("__slots__ = ('x',)", "b.x = 'below'"),
+    "by what the class holds": ("x = 'of the class'", ""),
+}
+
+
+@pytest.mark.parametrize("base", ["", "(list)", "(dict)", "(set)"])
+@pytest.mark.parametrize("hides", HIDDEN)
+def test_what_is_in_a_slot_that_a_class_below_hides_comes_back_and_nothing_is_asked(hides: str, base: str) -> None:
+    """By its name something else is found, so pickle would save that, and could set neither."""
+    body, more = HIDDEN[hides]
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        early = nb.run(
+            f"asked = []\nclass A{base}:\n    __slots__ = ('x', 'y')\nclass B(A):\n    __slots__ = ()\n    {body}\n"
+            f"b = B(); b.y = [1]; A.x.__set__(b, b.y); {more or 'pass'}"
+        )
+        late = nb.run("A.x.__get__(b).append(2)")
+        assert "b" in names_changed(late)
+        assert nb.run("b").changed == ()
+        nb.checkout(early)
+        assert nb.look("(A.x.__get__(b), A.x.__get__(b) is b.y, asked)") == ([1], True, [])
+    with Notebook(Repository.open(store)) as nb:
+        for there, expected in ((late, [1, 2]), (early, [1])):
+            nb.checkout(there)
+            assert nb.look("(A.x.__get__(b), A.x.__get__(b) is b.y, asked)") == (expected, True, [])
+            assert not more or nb.look("b.x") == "below"
+
+
+def test_a_slot_has_a_second_name_again() -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run("class A:\n    __slots__ = ('x',)\nA.z = A.x\na = A(); a.z = [1]")
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout()
+        assert nb.look("(a.x, a.z is a.x)") == ([1], True)
+
+
+def test_an_object_that_says_it_is_of_another_class_comes_back() -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        early = nb.run("class A:\n    __class__ = property(lambda self: int)\na = A(); a.v = [1]; b = a.v")
+        assert early.unsaved == ()
+        nb.run("b.append(2)")
+        nb.checkout(early)
+        assert nb.look("(a.v, a.v is b, type(a) is A, isinstance(a, int))") == ([1], True, True, True)
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout()
+        assert nb.look("(a.v, a.v is b, type(a) is A, isinstance(a, int))") == ([1], True, True, True)

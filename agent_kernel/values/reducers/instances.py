@@ -21,13 +21,14 @@ import random
 import sys
 import threading
 import types
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from agent_kernel.values import references
 from agent_kernel.values.definitions import find_nested_codes
 from agent_kernel.values.introspection import (
     ATOM_IDS,
+    TypeCache,
     bases_of,
     class_dict,
     derives_from,
@@ -66,6 +67,8 @@ def of_notebook(kind: type[Any], handler: Handler) -> Handler:
     if is_saved_as_items(kind):
         return _of_items(handler)
     handler = past_own_new(kind, handler)
+    if _defines_any(kind, ("__class__",)):
+        handler = _of_class(handler)
     if _defines_any(kind, ("__setattr__",)) and not hasattr(kind, "__setstate__"):
         handler = _past_own_setattr(handler)
     if not _defines_any(kind, ("__getstate__", "__getnewargs__", "__getnewargs_ex__")) and not _defines_reduction(kind):
@@ -172,6 +175,17 @@ def _past_own_setattr(handler: Handler) -> Handler:
         return *parts[:3], *(*parts[3:], None, None)[:2], restore.answering_slots_state
 
     return reduce_set
+
+
+def _of_class(handler: Handler) -> Handler:
+    """Make objects of the class that they are of, whichever one they say: pickle refuses those that name another."""
+
+    def reduce_of_class(pickler: Pickler, value: Any) -> Any:
+        parts = handler(pickler, value)
+        parts = reduce(value) if parts is NotImplemented else parts
+        return (restore.instance, *parts[1:]) if parts[0] is _NEW else parts
+
+    return reduce_of_class
 
 
 def past_own_new(kind: type[Any], handler: Handler) -> Handler:
@@ -303,12 +317,7 @@ def find_added(value: Any) -> tuple[dict[str, object], dict[str, object]]:
     """The attributes and slots that the notebook's classes add to an object of a library's."""
     kind = type(value)
     attributes: dict[str, object] = object.__getattribute__(value, "__dict__") if kind.__dictoffset__ else {}
-    slots: dict[str, object] = {}
-    for base in itertools.takewhile(is_notebook_type, kind.__mro__):
-        for name, found in list(vars(base).items()):
-            if type(found) is types.MemberDescriptorType and (held := getattr(value, name, slots)) is not slots:
-                slots[name] = held
-    return attributes, slots
+    return attributes, _filled_slots(value, itertools.takewhile(is_notebook_type, kind.__mro__))
 
 
 _VALUED = (int, float, complex, str, bytes, tuple)  # what they are is an argument
@@ -571,17 +580,45 @@ def reduce_answering(pickler: Pickler, value: Any) -> Any:
 
 
 def answers_for_slots(kind: type[Any]) -> bool:
-    """Whether code of the class answers for its slots while nothing is in them, and no code says what of an object is saved."""
+    """Whether code of the class answers for its slots, and no code says what of an object is saved.
+
+    It may answer while nothing is in a slot, or hide it: by a property of the same name, or by another slot.
+    """
     own = [base for base in bases_of(kind) if not any(base is other for other in _FILLED)]
-    answer = getattr(kind, "__getattr__", None)
-    if not isinstance(answer, types.FunctionType) or not all(map(is_made_in_python, own)):
+    answers = isinstance(getattr(kind, "__getattr__", None), types.FunctionType)
+    if not (answers or _hides_slots(kind)) or not all(map(is_made_in_python, own)):
         return False
     is_told = any(hasattr(kind, name) for name in ("__getnewargs__", "__getnewargs_ex__"))
     return not is_told and any(True for base in own for _ in _slots_of(base))
 
 
+def _hides_slots(kind: type[Any]) -> bool:
+    """Whether the name of a slot leads to something else, and all slots are found in their classes."""
+    known = _hiding.get(kind)
+    if known is None:
+        bases = bases_of(kind)
+        slots = [item for base in bases for item in _slots_of(base)]
+        first = {name: class_dict(base)[name] for base in reversed(bases) for name in class_dict(base)}
+        hides = any(first[name] is not slot for name, slot in slots)
+        known = _hiding.keep(kind, hides and all(map(_has_its_slots, bases)))
+    return known
+
+
+_hiding: TypeCache[bool] = TypeCache()
+
+
+def _has_its_slots(kind: type[Any]) -> bool:
+    """Whether nothing has taken the place of a slot that the class names."""
+    named: Any = class_dict(kind).get("__slots__", ())
+    names = {named} if isinstance(named, str) else set(named)
+    prefix = f"_{kind.__name__.lstrip('_')}"
+    private = {name for name in names if name[:2] == "__" and name[-2:] != "__"}
+    own = names - private - {"__dict__", "__weakref__"} | {prefix + name for name in private}
+    return own.issubset(name for name, _ in _slots_of(kind))
+
+
 def reduce_slotted(pickler: Pickler, value: Any) -> Any:
-    """An object whose class answers for empty slots: pickle would take the answer for what is in them, and have it computed."""
+    """An object whose class answers for its slots: pickle would take the answer for what is in them, and have it computed."""
     pickler.dump_record.instances.append(value)
     parts: Any = _NEW, (type(value),), _own_state(value), None, None
     if is_dict_shared(pickler, value):
@@ -596,13 +633,23 @@ def reduce_slotted(pickler: Pickler, value: Any) -> Any:
 def _own_state(value: Any) -> Any:
     """What Python would give to a `__setstate__`, without a question to the object: attributes, and slots if any are filled."""
     attributes = object.__getattribute__(value, "__dict__") if type(value).__dictoffset__ else None
-    slots: dict[str, object] = {}
-    for base in bases_of(type(value)):
-        for name, slot in _slots_of(base):
-            content = _content_of(slot, value)
-            if content is not _MISSING:
-                slots.setdefault(name, content)
+    slots = _filled_slots(value, bases_of(type(value)))
+    if hasattr(type(value), "__setstate__"):  # which knows no hidden ones
+        slots = {name: content for name, content in slots.items() if " " not in name}
     return (attributes, slots) if slots else attributes
+
+
+def _filled_slots(value: Any, bases: Iterable[type]) -> dict[str, object]:
+    """What is in the slots of an object, by the names under which `restore.set_slot` finds them."""
+    filled: dict[str, object] = {}
+    above: dict[str, int] = {}
+    for base in bases:
+        for name, slot in _slots_of(base):
+            content, hidden_by = _content_of(slot, value), above.get(name, 0)
+            if content is not _MISSING:
+                filled[f"{name} {hidden_by}" if hidden_by else name] = content
+            above[name] = hidden_by + 1
+    return filled
 
 
 def _slots_of(kind: type) -> Iterator[tuple[str, types.MemberDescriptorType]]:
@@ -744,13 +791,7 @@ def _find_left_out(value: Any, set_by_library: Collection[str]) -> tuple[dict[st
         attributes = {name: found for name, found in attributes.items() if name not in set_by_library}
         if any(module_name(base).startswith(_COMPILED_MOMENTS) for base in bases_of(kind)):
             attributes = {name: found for name, found in attributes.items() if name[:1] != "_"}
-    slots: dict[str, object] = {}
-    for base in itertools.takewhile(is_notebook_type, kind.__mro__):
-        for name, slot in _slots_of(base):
-            content = _content_of(slot, value)
-            if content is not _MISSING:
-                slots[name] = content
-    return attributes, slots
+    return attributes, _filled_slots(value, itertools.takewhile(is_notebook_type, kind.__mro__))
 
 
 def _content_of(slot: types.MemberDescriptorType, value: Any) -> object:

@@ -78,7 +78,7 @@ def own_dict_state(made: Any, state: tuple[dict[str, object], dict[str, object] 
     else:
         object.__setattr__(made, "__dict__", attributes)
     for name, value in (slots or {}).items():
-        object.__setattr__(made, name, value)
+        set_slot(made, name, value)
 
 
 def _replace_dict(made: Any, attributes: dict[str, object]) -> None:
@@ -122,12 +122,20 @@ def answering_slots_state(made: Any, state: tuple[dict[str, object] | None, dict
 
 
 def set_slot(made: Any, name: str, value: object) -> None:
-    """Fill a slot past every `__setattr__`, also past one in C that knows no others than its own."""
+    """Fill a slot past every `__setattr__`, also past one in C that knows no others than its own.
+
+    Args:
+        name: with a number behind it, of the slots of this name the one that so many classes hide.
+    """
+    plain, _, hidden = name.partition(" ")
+    above = int(hidden or 0)
     for base in type(made).__mro__:
-        slot = base.__dict__.get(name)
+        slot = base.__dict__.get(plain)
         if type(slot) is types.MemberDescriptorType:
-            slot.__set__(made, value)
-            return
+            if not above:
+                slot.__set__(made, value)
+                return
+            above -= 1
     object.__setattr__(made, name, value)
 
 
@@ -482,7 +490,7 @@ def set_attributes(made: Any, state: Any) -> None:
     if state:
         made.__dict__.update(interned(state))
     for name, value in (slots or {}).items():
-        object.__setattr__(made, name, value)
+        set_slot(made, name, value)
 
 
 def flat(value: object, _: list[None]) -> object:
