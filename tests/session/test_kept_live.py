@@ -707,3 +707,31 @@ def test_a_method_of_what_is_held_does_not_keep_it_from_being_set_back(way: str,
         assert nb.look(f"{method}.__self__ is part")
         assert nb.checkout(second).notes == ()
         assert nb.look("part is q.queue[0] and part == [1, 2]")
+
+
+@pytest.mark.parametrize("make", ["iter(rows)", "reversed(rows)"])
+def test_an_iterator_over_a_list_stands_where_it_stood_where_a_generator_went_on_in_it(make: str) -> None:
+    """What a generator has hold of is filled after it is made, and an iterator cannot stand behind the end of a list."""
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        early = nb.run(f"rows = [1, 2, 3, 4]\nit = {make}\nlines = (row for row in it)\nfirst = next(lines)")
+        late = nb.run("second = next(lines)")
+        left = nb.look("it.__length_hint__()")
+        nb.checkout(early)
+        assert nb.look("(it.__length_hint__(), rows)") == (3, [1, 2, 3, 4])
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(late)
+        assert (nb.look("it.__length_hint__()"), left) == (2, 2)
+        nb.run("third = next(it)\nrows.append(5)")
+        assert nb.look("rows[third - 1]") == nb.look("third")
+        nb.checkout(early)
+        assert nb.look("(it.__length_hint__(), rows)") == (3, [1, 2, 3, 4])
+
+
+def test_an_iterator_over_the_list_that_holds_it_stands_where_it_stood() -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run("rows = [1, 2, 3, 4]\nit = iter(rows)\nrows.append(it)\nfirst = next(it), next(it)")
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout()
+        assert nb.look("(it.__length_hint__(), rows[-1] is it, len(rows))") == (3, True, 5)

@@ -449,6 +449,15 @@ def reduce_hash_iterator(pickler: Pickler, value: Any) -> Any:
     return restore.hash_iterator, (holder, type(value).__name__, parts[1][0])
 
 
+def reduce_list_iterator(pickler: Pickler, value: Any) -> Any:
+    """Where an iterator stands in a list, which may be filled after the iterator is made."""
+    noted: Any = pickler.instance(value)
+    parts = reduce(value) if noted is NotImplemented else noted
+    if len(parts) < 3 or parts[0] is restore.live:  # exhausted, or not saved
+        return parts
+    return *parts[:2], (*parts[1], parts[2]), None, None, restore.list_iterator_state
+
+
 def reduce_system_random(pickler: Pickler, value: Any) -> Any:
     """It draws from the operating system: there is nothing to save."""
     pickler.dump_record.opaque.append(value)
@@ -463,6 +472,7 @@ _HASH_ITERATORS = (
 
 _EXACT: dict[type, Handler] = {
     **dict.fromkeys(_HASH_ITERATORS, reduce_hash_iterator),
+    **dict.fromkeys(map(type, (iter(list[object]()), reversed(list[object]()))), reduce_list_iterator),
     Span: reduce_span,
     Named: reduce_named,
     Content: reduce_content,

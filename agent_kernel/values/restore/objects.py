@@ -594,6 +594,15 @@ def hash_iterator(holder: Any, kind: str, rest: list[Any]) -> object:
     return made
 
 
+def list_iterator_state(made: Any, state: tuple[Any, int]) -> None:
+    """Set where an iterator stands. It goes no further than its list, which so far may be empty: its content follows."""
+    found, position = state
+    length = len(found)
+    list.extend(found, [None] * (position + 1 - length))
+    made.__setstate__(position)
+    list.__delitem__(found, slice(length, None))
+
+
 def _same(found: Any) -> Any:
     return found
 
