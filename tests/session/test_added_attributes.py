@@ -251,3 +251,25 @@ def test_an_object_comes_back_that_its_library_makes_past_a_constructor_that_wan
     with Notebook(Repository.open(store)) as nb:
         nb.checkout(first)
         assert nb.look("(x.source, held[0] is x, held[1] is x.source)") == (["a"], True, True)
+
+
+def test_a_cached_property_of_a_class_of_attrs_with_slots_is_saved_and_no_hash_is() -> None:
+    """attrs saves the fields alone; the properties of the notebook's own classes are stored."""
+    pytest.importorskip("attrs")
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        early = nb.run(
+            "import attrs\nfrom functools import cached_property\n@attrs.define\nclass A:\n    x: int\n    @cached_property\n"
+            "    def v(self): return [self.x]\n@attrs.define\nclass B(A):\n    @cached_property\n    def w(self): return self.v\n"
+            "@attrs.frozen(cache_hash=True)\nclass Key:\n    name: str\nb = B(1); b.w; key = Key('k')\nhash(key); table = {Key('k'): b.v}"
+        )
+        late = nb.run("table[key].append(2)")
+        assert {"b", "table"} <= names_changed(late)
+        nb.checkout(early)
+        assert nb.look("(b.v, b.w is b.v, table[key] is b.v)") == ([1], True, True)
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(late)
+        assert nb.look("(b.v, b.w is b.v, table[Key('k')] is b.v)") == ([1, 2], True, True)
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(late, names=["key"])
+        assert nb.look("key._attrs_cached_hash") is None  # another process has other hashes of texts

@@ -788,3 +788,23 @@ def test_an_object_that_says_it_is_of_another_class_comes_back() -> None:
     with Notebook(Repository.open(store)) as nb:
         nb.checkout()
         assert nb.look("(a.v, a.v is b, type(a) is A, isinstance(a, int))") == ([1], True, True, True)
+
+
+def test_a_parser_of_arguments_gives_what_it_gave() -> None:
+    """argparse asks whether a default is one text, by its identity."""
+    store = MemoryStore()
+    parsed = "vars(parser.parse_args(['run', '--n', '3']))"
+    with Notebook(Repository.open(store)) as nb:
+        early = nb.run(
+            "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--rate', default=[1])\n"
+            "run = parser.add_subparsers(dest='what').add_parser('run')\nrun.add_argument('--n', type=int)"
+        )
+        expected = nb.look(parsed)
+        nb.run("run.add_argument('--z', default=argparse.SUPPRESS, help=argparse.SUPPRESS)")
+        assert nb.look(parsed) == expected
+        nb.checkout(early)
+        assert nb.look(parsed) == expected
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout()
+        assert nb.look(parsed) == expected
+        assert nb.look("'--z' in run.format_help()") is False

@@ -760,7 +760,10 @@ def _may_leave_out(kind: type[Any]) -> bool:
         return False
     own = list(itertools.takewhile(is_notebook_type, bases_of(kind)))
     above = [base for base in bases_of(kind) if base is not object and not is_notebook_type(base)]
-    if any(name in class_dict(base) for base in own for name in _SAY_HOW) or not above:
+    said = [class_dict(base)[name] for base in own for name in _SAY_HOW if name in class_dict(base)]
+    if said and all(getattr(how, "__module__", "") == "attr._make" for how in said):
+        return True  # attrs leaves out what is in slots for cached properties
+    if said or not above:
         return False
     has_handler = module_name(above[0]).partition(".")[0] in ("numpy", "pandas")
     says = any(name in class_dict(base) for base in above for name in _SAY_HOW)
@@ -791,7 +794,9 @@ def _find_left_out(value: Any, set_by_library: Collection[str]) -> tuple[dict[st
         attributes = {name: found for name, found in attributes.items() if name not in set_by_library}
         if any(module_name(base).startswith(_COMPILED_MOMENTS) for base in bases_of(kind)):
             attributes = {name: found for name, found in attributes.items() if name[:1] != "_"}
-    return attributes, _filled_slots(value, itertools.takewhile(is_notebook_type, kind.__mro__))
+    slots = _filled_slots(value, itertools.takewhile(is_notebook_type, kind.__mro__))
+    slots.pop("_attrs_cached_hash", None)  # which is another one in another process
+    return attributes, slots
 
 
 def _content_of(slot: types.MemberDescriptorType, value: Any) -> object:

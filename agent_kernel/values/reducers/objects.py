@@ -37,7 +37,7 @@ from agent_kernel.values.reducers import (
 )
 from agent_kernel.values.reducers.copying import makes_copies, reduce_copied
 from agent_kernel.values.reducers.instances import reduce_file_handler, reduce_log_handler
-from agent_kernel.values.references import Content, Named, containers_among, may_be_container
+from agent_kernel.values.references import Content, Named, Reference, containers_among, may_be_container
 from agent_kernel.values.restore import objects as restore
 from agent_kernel.values.restore.buffers import memory
 from agent_kernel.values.restore.classes import known_slots
@@ -113,6 +113,8 @@ def _handler_for_state(kind: type[Any]) -> Handler:
         return instances.reduce_struct
     if _reduces_itself(kind):
         return reduce_copied if makes_copies(kind) else custom
+    if any(base.__module__ == "argparse" for base in kind.__mro__):
+        return reduce_of_argparse
     if not is_notebook_type(kind) and instances.is_tuple_made_in_python(kind):
         return instances.reduce_tuple
     if is_notebook_type(kind) and instances.answers_for_slots(kind):
@@ -447,6 +449,19 @@ def reduce_hash_iterator(pickler: Pickler, value: Any) -> Any:
             holder_text = "the variables" if holder is pickler.namespace else "what a module holds"
             return pickler.refuse(value, f"an iterator over {holder_text} cannot be saved", "make it again in a cell")
     return restore.hash_iterator, (holder, type(value).__name__, parts[1][0])
+
+
+def reduce_of_argparse(pickler: Pickler, value: Any) -> Any:
+    """With the very text that stands for "nothing" in argparse, which asks whether a value is that object."""
+    noted: Any = pickler.instance(value)
+    parts = reduce(value) if noted is NotImplemented else noted
+    nothing: str = sys.modules["argparse"].SUPPRESS
+    if len(parts) < 3 or type(parts[2]) is not dict or all(found is not nothing for found in parts[2].values()):
+        return noted
+    mark = Named(nothing, Reference("argparse", "SUPPRESS"))
+    attributes = {name: mark if found is nothing else found for name, found in parts[2].items()}
+    pickler.keepalive.append(attributes)
+    return *parts[:2], attributes, *parts[3:]
 
 
 def reduce_list_iterator(pickler: Pickler, value: Any) -> Any:
