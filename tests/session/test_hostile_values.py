@@ -808,3 +808,17 @@ def test_a_parser_of_arguments_gives_what_it_gave() -> None:
         nb.checkout()
         assert nb.look(parsed) == expected
         assert nb.look("'--z' in run.format_help()") is False
+
+
+def test_a_scanner_of_re_is_named_as_not_saved_and_holds_nothing_back() -> None:
+    """It holds a pattern without a text, which pickle writes and cannot load."""
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        early = nb.run("import re\nscanner = re.Scanner([('a+', len)])\nother = [1]")
+        assert {unsaved.name for unsaved in early.unsaved} == {"scanner"}
+        nb.run("other.append(2)")
+        nb.checkout(early)
+        assert nb.look("other") == [1]
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout()
+        assert nb.look("other") == [1]

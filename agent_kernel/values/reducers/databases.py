@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 
 
 def handler_for(kind: type) -> Handler | None:
+    if kind is sqlite3.Row:
+        return reduce_row
     return reduce_connection if kind is sqlite3.Connection else None
+
+
+def reduce_row(pickler: Pickler, row: sqlite3.Row) -> Any:
+    parts = restore.sqlite_row, (tuple(row.keys()), tuple(row))
+    pickler.note_parts(parts)
+    return parts
 
 
 def _image(connection: sqlite3.Connection) -> bytes:

@@ -13,6 +13,7 @@ import io
 import operator
 import random
 import re
+import struct
 import sys
 import threading
 import types
@@ -451,6 +452,17 @@ def reduce_hash_iterator(pickler: Pickler, value: Any) -> Any:
     return restore.hash_iterator, (holder, type(value).__name__, parts[1][0])
 
 
+def reduce_pattern(pickler: Pickler, pattern: re.Pattern[Any]) -> Any:
+    """By its text; that of a `re.Scanner` has none, and pickle would write it all the same."""
+    if type(pattern.pattern) not in (str, bytes):
+        return pickler.refuse(pattern, "a pattern of re.Scanner cannot be saved", "make the scanner again in a cell")
+    return NotImplemented
+
+
+def reduce_struct(_: Pickler, value: struct.Struct) -> Any:
+    return struct.Struct, (value.format,)
+
+
 def reduce_of_argparse(pickler: Pickler, value: Any) -> Any:
     """With the very text that stands for "nothing" in argparse, which asks whether a value is that object."""
     noted: Any = pickler.instance(value)
@@ -502,6 +514,8 @@ _EXACT: dict[type, Handler] = {
     functools.cached_property: reduce_cached_property,
     functools.singledispatchmethod: reduce_single_dispatch_method,
     re.Match: reduce_match,
+    re.Pattern: reduce_pattern,
+    struct.Struct: reduce_struct,
     contextvars.ContextVar: reduce_context_variable,
     threading.local: reduce_thread_local,
     memoryview: reduce_memoryview,

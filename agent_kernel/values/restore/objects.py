@@ -687,6 +687,22 @@ def sqlite_shared(image: StoredBytes) -> object:
     return _SharedDatabase(image)
 
 
+def sqlite_row(names: tuple[str, ...], values: tuple[object, ...]) -> object:
+    import sqlite3
+
+    return sqlite3.Row(_cursor_of(names), values)
+
+
+@functools.lru_cache(64)
+def _cursor_of(names: tuple[str, ...]) -> Any:
+    """A cursor whose results have columns of these names, which a row takes from it."""
+    import sqlite3
+
+    columns = ", ".join('0 AS "{}"'.format(name.replace('"', '""')) for name in names)
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        return connection.execute(f"SELECT {columns}")
+
+
 def sqlite_without_functions(token: str, functions: tuple[tuple[str, int], ...], *database: Any) -> Any:
     """As `sqlite_memory`, with what raises in the place of the functions that queries called."""
     made: Any = sqlite_memory(*database)

@@ -100,6 +100,35 @@ STDLIB = (
         """,
     ),
     Kind(
+        "rows of a database that know their columns",
+        """
+        import sqlite3
+
+        db = sqlite3.connect(":memory:")
+        db.row_factory = sqlite3.Row
+        rows = db.execute("select 1 as a, 'x' as \"b \"\"c\"\"\", null as a, 2.5 as \"\"").fetchall()
+        table = {"first": rows[0], "plain": db.execute("select 1").fetchone()}
+        """,
+        """
+        assert rows[0].keys() == ["a", 'b "c"', "a", ""] and tuple(rows[0]) == (1, "x", None, 2.5)
+        assert rows[0]['b "c"'] == "x" and rows[0]["A"] == 1 and type(rows[0]) is sqlite3.Row
+        assert table["first"] == rows[0] and hash(table["first"]) == hash(rows[0]) and table["plain"][0] == 1
+        """,
+    ),
+    Kind(
+        "compiled formats of bytes",
+        """
+        import struct
+
+        header = struct.Struct("<IH4s")
+        fields = [header, struct.Struct(b">d")]
+        """,
+        """
+        assert header.size == 10 and header.pack(1, 2, b"ab") == b"\\1\\0\\0\\0\\2\\0ab\\0\\0"
+        assert fields[0].format == header.format and fields[1].unpack(bytes(8)) == (0.0,)
+        """,
+    ),
+    Kind(
         "weak references to values that have names",
         """
         import weakref
