@@ -108,11 +108,11 @@ def _is_handled_by_name(kind: type[Any], handler: Handler) -> bool:
 
 def _is_of_family(handler: Handler) -> bool:
     """Whether a handler is made for types of a library: the others do what pickle does with any object."""
-    from agent_kernel.values.reducers import custom, immutable, ordinary, transparent, without_dict
+    from agent_kernel.values.reducers import custom, immutable, ordinary, slotted, transparent, without_dict
 
     if handler in (immutable, transparent):  # which is said of types by name
         return True
-    if handler in (ordinary, without_dict, custom):
+    if handler in (ordinary, without_dict, slotted, custom):
         return False
     general = ("objects", "instances", "copying")
     return getattr(handler, "__module__", "").rpartition(".")[2] not in general

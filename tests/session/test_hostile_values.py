@@ -822,3 +822,54 @@ def test_a_scanner_of_re_is_named_as_not_saved_and_holds_nothing_back() -> None:
     with Notebook(Repository.open(store)) as nb:
         nb.checkout()
         assert nb.look("other") == [1]
+
+
+EXCEPTIONS = """
+class E(ValueError):
+    __slots__ = ('code', 'why')
+    def __bool__(self): raise RuntimeError
+class F(E):
+    __slots__ = ('code', 'more')
+    def __len__(self): return 0
+    def __getattr__(self, name): return ['made up']
+class G(KeyError):
+    __slots__ = ('x',)
+class H(G):
+    x = property(lambda self: 'made up')
+e, f, g = E('m'), F(1), H('k')
+e.code, f.code, f.__cause__, e.__context__ = None, [1], e, f
+E.code.__set__(f, f.code); G.x.__set__(g, f.code)
+"""
+
+
+def test_exceptions_come_back_with_their_slots_and_causes_whatever_they_say() -> None:
+    """Their truth, and what they answer for an empty slot, are not asked for."""
+    looks = (
+        "(e.code, f.__cause__ is e, e.__context__ is f, f.code, E.code.__get__(f) is f.code, G.x.__get__(g) is f.code)"
+    )
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        early = nb.run(EXCEPTIONS)
+        assert early.unsaved == ()
+        late = nb.run("f.code.append(2)")
+        nb.checkout(early)
+        assert nb.look(looks) == (None, True, True, [1], True, True)
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(late)
+        assert nb.look(looks) == (None, True, True, [1, 2], True, True)
+        for empty in ("E.why.__get__(e)", "E.why.__get__(f)", "F.more.__get__(f)"):
+            with pytest.raises(AttributeError):
+                nb.look(empty)
+
+
+@pytest.mark.parametrize("put", ["5", "property(lambda self: 'made up')"])
+def test_an_object_comes_back_where_a_cell_put_something_in_the_place_of_its_slot(put: str) -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run("class P:\n    __slots__ = ('x', 'y')\np = P(); p.x = p.y = [1]; other = [p, p.y]")
+        nb.run(f"P.x = {put}")
+        late = nb.run("other[1].append(2)")
+        shown = nb.look("p.x")
+    with Notebook(Repository.open(store)) as nb:
+        assert nb.checkout(late).unsaved == ()
+        assert nb.look("(p.x, p.y, other[0] is p, other[1] is p.y)") == (shown, [1, 2], True, True)

@@ -81,6 +81,17 @@ def without_dict(pickler: Pickler, value: Any) -> Any:
     return pickler.instance(value)
 
 
+def slotted(pickler: Pickler, value: Any) -> Any:
+    """Of a notebook's class with slots: a cell may set an attribute of the class in the place of one."""
+    from agent_kernel.values.reducers.instances import hides_slots, reduce_slotted
+
+    key = id(type(value)), "hides slots"
+    hides = pickler.known_of_types.get(key)
+    if hides is None:
+        hides = pickler.known_of_types[key] = hides_slots(type(value))
+    return reduce_slotted(pickler, value) if hides else pickler.instance(value)
+
+
 def custom(pickler: Pickler, value: Any) -> Any:
     return pickler.custom(value)
 
@@ -101,7 +112,7 @@ def is_plain(kind: type) -> bool:
     """Whether pickle saves an object of this type by its attribute dict and its slots."""
     from agent_kernel.values.trials import own_handler
 
-    return own_handler(HANDLERS.get(kind) or handler_for(kind)) in (ordinary, without_dict)
+    return own_handler(HANDLERS.get(kind) or handler_for(kind)) in (ordinary, without_dict, slotted)
 
 
 def saves_attributes(kind: type) -> bool:

@@ -22,6 +22,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from agent_kernel.values import references
@@ -420,33 +421,39 @@ def _sets_attributes(error: BaseException, parts: Any) -> bool:
 
 _CHAIN = ("__cause__", "__context__", "__suppress_context__")
 # `args` is what all but groups are made with; its traceback leads into frames, which cannot be saved.
-_NOT_BESIDE = frozenset({"args", "__traceback__", "__dict__", *_CHAIN})
+_NOT_BESIDE = frozenset({"args", "__traceback__", "__dict__", "__weakref__", *_CHAIN})
 _FIELDS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
 def _find_fields(error: BaseException) -> dict[str, object]:
     """What an exception holds in fields of its own: its cause and context, what C keeps for it, slots."""
-    found: dict[str, object] = {name: held for name in _CHAIN if (held := getattr(error, name))}
-    bare = error.__cause__ is not None and error.__suppress_context__
-    if bare:
-        del found["__suppress_context__"]  # setting the cause sets it
-    if error.__cause__ is not None and not error.__suppress_context__:
+    kept = ((name, getattr(BaseException, name).__get__(error)) for name in _CHAIN)
+    found: dict[str, object] = {name: held for name, held in kept if held is not None and held is not False}
+    if "__cause__" in found and not found.pop("__suppress_context__", False):  # setting the cause sets it
         found["__suppress_context__"] = False
-    for name in _fields_of(type(error)):
-        held = getattr(error, name, None)
-        if held is not None:
+    for name, field in _fields_of(type(error)):
+        held = _content_of(field, error)
+        # A slot that holds None is not empty; what C keeps is None from the start.
+        if held is not _MISSING and (held is not None or field.__objclass__.__module__ != "builtins"):
             found[name] = held
     if isinstance(error, BaseExceptionGroup):
         found["args"] = error.args
     return found
 
 
-def _fields_of(kind: type) -> tuple[str, ...]:
-    bases = (base for base in kind.__mro__ if base is not BaseException and base is not object)
-    held: list[tuple[str, object]] = [item for base in bases for item in list(vars(base).items())]
-    names = [name for name, found in held if isinstance(found, _FIELDS)]
-    own_names = {name for name in names if name not in _NOT_BESIDE and not _is_made_of_arguments(kind, name)}
-    return tuple(sorted(own_names - {"__weakref__"}))
+def _fields_of(kind: type) -> list[tuple[str, Any]]:
+    """The fields, by the names under which `restore.set_slot` finds them."""
+    fields: list[tuple[str, Any]] = []
+    above: dict[str, int] = {}
+    for base in bases_of(kind):
+        for name, found in list(class_dict(base).items()):
+            if not isinstance(found, _FIELDS) or base is BaseException or base is object:
+                continue
+            if name not in _NOT_BESIDE and not _is_made_of_arguments(kind, name):
+                hidden_by = above.get(name, 0)
+                fields.append((f"{name} {hidden_by}" if hidden_by else name, found))
+                above[name] = hidden_by + (type(found) is types.MemberDescriptorType)
+    return sorted(fields, key=itemgetter(0))
 
 
 def _is_made_of_arguments(kind: type, name: str) -> bool:
@@ -589,32 +596,41 @@ def answers_for_slots(kind: type[Any]) -> bool:
     if not (answers or _hides_slots(kind)) or not all(map(is_made_in_python, own)):
         return False
     is_told = any(hasattr(kind, name) for name in ("__getnewargs__", "__getnewargs_ex__"))
-    return not is_told and any(True for base in own for _ in _slots_of(base))
+    return not is_told and has_slots(kind)
+
+
+def has_slots(kind: type[Any]) -> bool:
+    return any(True for base in bases_of(kind) if is_made_in_python(base) for _ in _slots_of(base))
 
 
 def _hides_slots(kind: type[Any]) -> bool:
-    """Whether the name of a slot leads to something else, and all slots are found in their classes."""
     known = _hiding.get(kind)
-    if known is None:
-        bases = bases_of(kind)
-        slots = [item for base in bases for item in _slots_of(base)]
-        first = {name: class_dict(base)[name] for base in reversed(bases) for name in class_dict(base)}
-        hides = any(first[name] is not slot for name, slot in slots)
-        known = _hiding.keep(kind, hides and all(map(_has_its_slots, bases)))
-    return known
+    return _hiding.keep(kind, hides_slots(kind)) if known is None else known
 
 
 _hiding: TypeCache[bool] = TypeCache()
 
 
-def _has_its_slots(kind: type[Any]) -> bool:
-    """Whether nothing has taken the place of a slot that the class names."""
+def hides_slots(kind: type[Any]) -> bool:
+    """Whether the name of a slot leads to something else, which pickle would ask for it, or could not set."""
+    bases = bases_of(kind)
+    first = {name: class_dict(base)[name] for base in reversed(bases) for name in class_dict(base)}
+    slots = [item for base in bases for item in _slots_of(base)]
+    taken = [
+        first.get(name) for base in bases for name in _names_of_slots(base) - {name for name, _ in _slots_of(base)}
+    ]
+    if any(getattr(type(found), "__set__", None) and getattr(found, "fset", True) for found in taken):
+        return False  # what has taken the place of a slot is asked for it
+    return bool(taken) or any(first[name] is not slot for name, slot in slots)
+
+
+def _names_of_slots(kind: type[Any]) -> set[str]:
+    """The names under which the class was made with slots."""
     named: Any = class_dict(kind).get("__slots__", ())
     names = {named} if isinstance(named, str) else set(named)
     prefix = f"_{kind.__name__.lstrip('_')}"
     private = {name for name in names if name[:2] == "__" and name[-2:] != "__"}
-    own = names - private - {"__dict__", "__weakref__"} | {prefix + name for name in private}
-    return own.issubset(name for name, _ in _slots_of(kind))
+    return names - private - {"__dict__", "__weakref__"} | {prefix + name for name in private}
 
 
 def reduce_slotted(pickler: Pickler, value: Any) -> Any:

@@ -33,6 +33,7 @@ from agent_kernel.values.reducers import (
     instances,
     is_notebook_type,
     ordinary,
+    slotted,
     transparent,
     without_dict,
 )
@@ -69,6 +70,7 @@ _ALIASES = frozenset(
 # Which keep the answers of all in one dict.
 _CACHED_TOGETHER = frozenset({("pandas", "CachedProperty"), ("statsmodels", "cache_readonly")})
 _CACHES = frozenset({"cached_property", "_cached_property", "cache_readonly", "CachedProperty"})
+_OF_ARGPARSE = frozenset({("argparse", "_ActionsContainer"), ("argparse", "Action")})
 _EASILY_KNOWN = frozenset(map(id, (bool, int, str, type(None))))  # what an object's type alone says
 
 
@@ -114,7 +116,7 @@ def _handler_for_state(kind: type[Any]) -> Handler:
         return instances.reduce_struct
     if _reduces_itself(kind):
         return reduce_copied if makes_copies(kind) else custom
-    if any(base.__module__ == "argparse" for base in kind.__mro__):
+    if bases & _OF_ARGPARSE:
         return reduce_of_argparse
     if not is_notebook_type(kind) and instances.is_tuple_made_in_python(kind):
         return instances.reduce_tuple
@@ -126,6 +128,8 @@ def _handler_for_state(kind: type[Any]) -> Handler:
         return instances.reduce_hashed
     if _reduces_itself_in_c(kind):
         return reduce_native
+    if is_notebook_type(kind) and instances.has_slots(kind):
+        return slotted
     return ordinary if _lends_attributes(kind) else without_dict
 
 

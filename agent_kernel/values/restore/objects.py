@@ -60,7 +60,7 @@ def exception_with(made: Any, parts: tuple[Any, dict[str, object]]) -> None:
         made.__setstate__(state)
     for name, value in sorted(beside.items()):  # the cause first: setting it hides the context
         with contextlib.suppress(AttributeError, TypeError):  # what another Python computes, and lets nobody set
-            object.__setattr__(made, name, value)
+            set_slot(made, name, value)
 
 
 def exception_own_dict(made: Any, parts: tuple[dict[str, object], dict[str, object]]) -> None:
