@@ -463,14 +463,25 @@ def phases(bodies: Sequence[Body], values: object) -> Callable[[Pickler], Iterat
 def _make_empty(pickler: Pickler, bodies: Sequence[Body]) -> list[Content]:
     """Write the containers of classes, empty; gives what is to be in them. What modules hold is there by name already."""
     attributes = [found for body in bodies for fill in body.empty for found in fill.attributes.values()]
-    containers = containers_below(attributes, pickler.dump_record.named)
+    found = containers_below(attributes, pickler.dump_record.named)
+    containers = [container for container in found if not _has_attributes(container)]
     if not containers:
         return []
+    # Of these nothing else tells that they are in the stream, and may be shared.
+    pickler.dump_record.instances += [container for container in containers if id(type(container)) not in _BUILTIN_IDS]
     pickler.stand_for([Bare(container) for container in containers], containers)
     pickler.dump_record.pickles += 1
     contents = [Content(container) for container in containers]
     pickler.keepalive += (content.items for content in contents)
     return contents
+
+
+_BUILTIN_IDS = frozenset(map(id, (list, dict, set)))
+
+
+def _has_attributes(container: Any) -> bool:
+    """Whether somebody set an attribute on a dict that takes any."""
+    return type(container) in (collections.OrderedDict, collections.Counter) and bool(container.__dict__)
 
 
 def _is_bare(found: Any) -> bool:

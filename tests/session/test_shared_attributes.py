@@ -350,3 +350,34 @@ def test_what_holds_an_object_is_as_it_was_when_a_variable_is_bound_to_another_o
         assert names_changed(nb.run("one = held[1]")) == {"one"}
         assert names_changed(nb.run("for one in held:\n    pass")) == {"one"}
         assert nb.look("one is held[2]")
+
+
+SHARED_WITH_A_CLASS = {
+    "an ordered dict": ("collections.OrderedDict(a=1)", "one['b'] = 2"),
+    "an ordered dict with an attribute": ("collections.OrderedDict(a=1)", "one.mark = [3]"),
+    "a counter": ("collections.Counter('a')", "one['b'] = 2"),
+    "a counter with an attribute": ("collections.Counter('a')", "one.mark = [3]"),
+    "a default dict": ("collections.defaultdict(list)", "one['b'].append(2)"),
+    "a deque": ("collections.deque([1])", "one.append(2)"),
+    "a weak set": ("weakref.WeakSet()", "one.add(K)"),
+    "a weak dict": ("weakref.WeakValueDictionary()", "one['K'] = K"),
+}
+
+
+@pytest.mark.parametrize("kind", SHARED_WITH_A_CLASS)
+def test_what_a_class_and_a_variable_hold_stays_one(kind: str) -> None:
+    make, change = SHARED_WITH_A_CLASS[kind]
+    look = "(K.one is one, len(one), getattr(one, 'mark', None))"
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        early = nb.run(f"import collections, weakref\nclass K:\n    one = {make}\none = K.one")
+        before = nb.look(look)
+        late = nb.run(change)
+        after = nb.look(look)
+        for there, expected in ((early, before), (late, after)):
+            nb.checkout(there)
+            assert nb.look(look) == expected
+    with Notebook(Repository.open(store)) as nb:
+        for there, expected in ((late, after), (early, before)):
+            nb.checkout(there)
+            assert nb.look(look) == expected

@@ -591,16 +591,15 @@ def answers_for_slots(kind: type[Any]) -> bool:
 
     It may answer while nothing is in a slot, or hide it: by a property of the same name, or by another slot.
     """
-    own = [base for base in bases_of(kind) if not any(base is other for other in _FILLED)]
     answers = isinstance(getattr(kind, "__getattr__", None), types.FunctionType)
-    if not (answers or _hides_slots(kind)) or not all(map(is_made_in_python, own)):
-        return False
+    return (answers or _hides_slots(kind)) and is_made_of_slots(kind)
+
+
+def is_made_of_slots(kind: type[Any]) -> bool:
+    """Whether what an object holds is in slots, attributes and items, and no code says what of it is saved."""
+    own = [base for base in bases_of(kind) if not any(base is other for other in _FILLED)]
     is_told = any(hasattr(kind, name) for name in ("__getnewargs__", "__getnewargs_ex__"))
-    return not is_told and has_slots(kind)
-
-
-def has_slots(kind: type[Any]) -> bool:
-    return any(True for base in bases_of(kind) if is_made_in_python(base) for _ in _slots_of(base))
+    return not is_told and all(map(is_made_in_python, own)) and any(True for base in own for _ in _slots_of(base))
 
 
 def _hides_slots(kind: type[Any]) -> bool:

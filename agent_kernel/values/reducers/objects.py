@@ -128,7 +128,7 @@ def _handler_for_state(kind: type[Any]) -> Handler:
         return instances.reduce_hashed
     if _reduces_itself_in_c(kind):
         return reduce_native
-    if is_notebook_type(kind) and instances.has_slots(kind):
+    if is_notebook_type(kind) and not hasattr(kind, "__setstate__") and instances.is_made_of_slots(kind):
         return slotted
     return ordinary if _lends_attributes(kind) else without_dict
 
