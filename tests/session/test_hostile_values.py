@@ -873,3 +873,35 @@ def test_an_object_comes_back_where_a_cell_put_something_in_the_place_of_its_slo
     with Notebook(Repository.open(store)) as nb:
         assert nb.checkout(late).unsaved == ()
         assert nb.look("(p.x, p.y, other[0] is p, other[1] is p.y)") == (shown, [1, 2], True, True)
+
+
+FROZEN = """
+from dataclasses import dataclass
+@dataclass(frozen=True)
+class E(Exception):
+    code: int
+    info: list
+@dataclass(frozen=True)
+class F(ValueError):
+    code: int = 0
+class G(OSError):
+    def __setattr__(self, name, value): raise AttributeError(name)
+e, f, g = E(3, [1]), F(4), G(2, 'no', 'file')
+f.__dict__['more'] = g.__dict__['more'] = e.info
+try: raise e from f
+except E: pass
+"""
+
+
+def test_frozen_exceptions_come_back() -> None:
+    """Python's own way sets `args` and attributes by the `__setattr__` of the class, which refuses."""
+    look = "(e.code, e.info, e.args[1] is e.info, e.__cause__ is f, f.code, f.more is e.info, g.filename, g.more is e.info)"
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        early = nb.run(FROZEN)
+        late = nb.run("f.more.append(2)")
+        nb.checkout(early)
+        assert nb.look(look) == (3, [1], True, True, 4, True, "file", True)
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(late)
+        assert nb.look(look) == (3, [1, 2], True, True, 4, True, "file", True)

@@ -388,6 +388,8 @@ def handler_of_exception(kind: type[Any], other: Handler) -> Handler:
         made = reduce_exception
     else:
         made = reduce_builtin_exception if has_own_init(kind) else other
+    if is_notebook_type(kind) and _defines_any(kind, ("__setattr__",)):
+        made = _past_setattr_of_exception(made)
 
     def reduce_whole(pickler: Pickler, error: BaseException) -> Any:
         is_shared = is_dict_shared(pickler, error)
@@ -411,6 +413,19 @@ def handler_of_exception(kind: type[Any], other: Handler) -> Handler:
         return parts[0], parts[1], (state, fields), None, None, restore.exception_with
 
     return reduce_whole
+
+
+def _past_setattr_of_exception(handler: Handler) -> Handler:
+    """Give an exception its attributes past a `__setattr__` of its class, by which Python's own way would set them."""
+
+    def reduce_past(pickler: Pickler, error: BaseException) -> Any:
+        parts = handler(pickler, error)
+        parts = reduce(error) if parts is NotImplemented else parts
+        if isinstance(parts, str) or not _sets_attributes(error, parts):
+            return parts
+        return *parts[:2], (dict(error.__dict__),), None, None, restore.exception_state
+
+    return reduce_past
 
 
 def _sets_attributes(error: BaseException, parts: Any) -> bool:

@@ -40,8 +40,13 @@ def interned(attributes: Any) -> dict[str, object]:
 def exception(kind: Any, arguments: tuple[object, ...]) -> Any:
     """An exception as it was, without its `__init__`."""
     made = kind.__new__(kind, *arguments)
-    made.args = arguments
+    _base_exception.args.__set__(
+        made, arguments
+    )  # past a `__setattr__` that refuses, as that of a frozen dataclass does
     return made
+
+
+_base_exception: Any = BaseException  # typeshed takes `args` for an attribute of its instances
 
 
 def exception_group(kind: Any, message: str, exceptions: tuple[BaseException, ...]) -> Any:
@@ -56,7 +61,9 @@ def exception_state(made: Any, state: tuple[dict[str, object]]) -> None:
 def exception_with(made: Any, parts: tuple[Any, dict[str, object]]) -> None:
     """An exception's attributes, and what Python keeps beside them: cause, context, slots, fields of builtin ones."""
     state, beside = parts
-    if state is not None:
+    if type(state) is dict and type(made).__setstate__ is _base_exception.__setstate__:
+        exception_state(made, (state,))
+    elif state is not None:
         made.__setstate__(state)
     for name, value in sorted(beside.items()):  # the cause first: setting it hides the context
         with contextlib.suppress(AttributeError, TypeError):  # what another Python computes, and lets nobody set
