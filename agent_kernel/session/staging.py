@@ -633,12 +633,13 @@ class Staging:
             name = waiting.pop()
             group = self.tracking.groups[name]
             uid = name.removeprefix(CLASS_PREFIX)
-            if uid in needed or len(group.members) > 1 or name in self.staged.entries:
+            is_dropped = id(group) in dropped  # it was saved with others, which are saved without it from now on
+            if uid in needed or name in self.staged.entries or (len(group.members) > 1 and not is_dropped):
                 continue
-            if uses.get(uid, 0) > int(uid in group.classes):
+            if uses.get(uid, 0) > int(uid in group.classes and not is_dropped):
                 continue
             self.staged.entries[name] = None
-            if id(group) in dropped:
+            if is_dropped:
                 continue
             self.staged.drop(group)
             for base in group.classes:  # it may have been the last that needed these

@@ -84,3 +84,29 @@ def test_a_class_leaves_the_commit_with_the_last_class_made_of_it() -> None:
         assert list(nb.repo.tree_at(report.commit).names()) == ["x"]
         nb.session.verify_all()
         assert nb.session.head == report.commit
+
+
+def test_a_class_of_the_past_that_nothing_needs_leaves_with_what_it_was_made_of() -> None:
+    """It shared an object with others, which are saved anew without it: its entry stayed, and its base was gone."""
+    store = MemoryStore()
+    cells = (
+        "parts = [[0], [1]]\nclass K: pass\nclass Other: pass\nk = K()",
+        "class K(K): pass\nK.a = parts[1]; Other.a = parts[0]",
+        "class K: pass",
+        "del k\nimport gc; gc.collect()",
+        "t = (parts[0],)",
+        "parts[0].append(1)",
+    )
+    looks: list[object] = []
+    with Notebook(Repository.open(store)) as nb:
+        made = []
+        for cell in cells:
+            made.append(nb.run(cell))
+            looks.append(nb.look("repr(parts), getattr(Other, 'a', None) is parts[0]"))
+            tree = nb.repo.tree_at(nb.session.head)
+            for name, entry in tree.items():
+                assert {*nb.repo.read_manifest(entry).classes} <= {*tree.names()}, name
+    with Notebook(Repository.open(store)) as nb:
+        for there, expected in zip(made, looks, strict=True):
+            nb.checkout(there)
+            assert nb.look("repr(parts), getattr(Other, 'a', None) is parts[0]") == expected

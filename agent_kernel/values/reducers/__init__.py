@@ -85,10 +85,11 @@ def slotted(pickler: Pickler, value: Any) -> Any:
     """Of a notebook's class with slots: a cell may set an attribute of the class in the place of one."""
     from agent_kernel.values.reducers.instances import hides_slots, reduce_slotted
 
-    key = id(type(value)), "hides slots"
+    kind: type[Any] = type(value)
+    key = id(kind), "hides slots"
     hides = pickler.known_of_types.get(key)
     if hides is None:
-        hides = pickler.known_of_types[key] = hides_slots(type(value))
+        hides = pickler.known_of_types[key] = hides_slots(kind)
     return reduce_slotted(pickler, value) if hides else pickler.instance(value)
 
 
