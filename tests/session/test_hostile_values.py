@@ -905,3 +905,19 @@ def test_frozen_exceptions_come_back() -> None:
     with Notebook(Repository.open(store)) as nb:
         nb.checkout(late)
         assert nb.look(look) == (3, [1, 2], True, True, 4, True, "file", True)
+
+
+@pytest.mark.parametrize("ask", ["C.__annotations__", "isinstance(c, P)", "inspect.get_annotations(C)"])
+def test_to_ask_a_class_for_its_annotations_changes_nothing(ask: str) -> None:
+    """Python gives a class an empty dict of them then."""
+    with Notebook() as nb:
+        nb.run(
+            "import inspect\nfrom typing import Protocol, runtime_checkable\n@runtime_checkable\nclass P(Protocol):\n"
+            "    def go(self): ...\nclass C:\n    def go(self): ...\nc = C()"
+        )
+        assert nb.run(ask).changed == ()
+        early = nb.run("C.__annotations__['x'] = int")
+        assert names_changed(early) == {"C"}
+        nb.run("C.__annotations__.clear()")
+        nb.checkout(early)
+        assert nb.look("C.__annotations__") == {"x": int}

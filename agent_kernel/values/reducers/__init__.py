@@ -85,7 +85,7 @@ def slotted(pickler: Pickler, value: Any) -> Any:
     """Of a notebook's class with slots: a cell may set an attribute of the class in the place of one."""
     from agent_kernel.values.reducers.instances import hides_slots, reduce_slotted
 
-    kind: type[Any] = type(value)
+    kind: Any = type(value)
     key = id(kind), "hides slots"
     hides = pickler.known_of_types.get(key)
     if hides is None:
