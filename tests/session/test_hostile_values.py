@@ -734,6 +734,8 @@ def test_a_struct_whose_class_has_more_fields_by_now_has_their_defaults(
         again.checkout()
         assert again.look("(s.n, s.more, s.rows)") == ([1], 3, [])
     sys.modules.pop("structs_of_this_test")
+
+
 HIDDEN = {
     "by a property": ("x = property(lambda self: asked.append(1))", ""),
     "by a property that can be set": (
@@ -921,3 +923,24 @@ def test_to_ask_a_class_for_its_annotations_changes_nothing(ask: str) -> None:
         nb.run("C.__annotations__.clear()")
         nb.checkout(early)
         assert nb.look("C.__annotations__") == {"x": int}
+
+
+def test_a_container_is_saved_with_its_items_whatever_its_class_says_of_them() -> None:
+    """To go through them by `items()` or `iter()` would run the class's code in each commit."""
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        made = nb.run(
+            "asked = []\nclass D(dict):\n    def items(self): raise TypeError\n    def __iter__(self): asked.append('keys'); return iter(())\n"
+            "class L(list):\n    def __iter__(self): asked.append('items'); return iter(())\nd, l = D(a=[1]), L([[2]])\nd.link = l"
+        )
+        assert made.unsaved == ()
+        late = nb.run("dict.__getitem__(d, 'a').append(3)")
+        assert nb.look("asked") == []
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(late)
+        assert nb.look("(dict.__getitem__(d, 'a'), list.__getitem__(l, 0), d.link is l, asked)") == (
+            [1, 3],
+            [2],
+            True,
+            [],
+        )

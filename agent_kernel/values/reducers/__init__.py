@@ -81,11 +81,11 @@ def without_dict(pickler: Pickler, value: Any) -> Any:
     return pickler.instance(value)
 
 
-def slotted(pickler: Pickler, value: Any) -> Any:
+def slotted(pickler: Pickler, value: object) -> Any:
     """Of a notebook's class with slots: a cell may set an attribute of the class in the place of one."""
     from agent_kernel.values.reducers.instances import hides_slots, reduce_slotted
 
-    kind: Any = type(value)
+    kind = type(value)
     key = id(kind), "hides slots"
     hides = pickler.known_of_types.get(key)
     if hides is None:

@@ -613,8 +613,11 @@ def answers_for_slots(kind: type[Any]) -> bool:
 def is_made_of_slots(kind: type[Any]) -> bool:
     """Whether what an object holds is in slots, attributes and items, and no code says what of it is saved."""
     own = [base for base in bases_of(kind) if not any(base is other for other in _FILLED)]
-    is_told = any(hasattr(kind, name) for name in ("__getnewargs__", "__getnewargs_ex__"))
-    return not is_told and all(map(is_made_in_python, own)) and any(True for base in own for _ in _slots_of(base))
+    return (
+        not _is_told_arguments(kind)
+        and all(map(is_made_in_python, own))
+        and any(True for base in own for _ in _slots_of(base))
+    )
 
 
 def _hides_slots(kind: type[Any]) -> bool:
@@ -921,7 +924,7 @@ def reduce_container(pickler: Pickler, value: Any) -> Any:
         if is_dict_doubtful(pickler, value):
             state = with_copied_dict(pickler, value, (None, None, state))[2]
         return restore.instance, (type(value),), (state, found), None, None, _STATE
-    parts: Any = (_NEW, (type(value),), _state(value)) if answers_for_slots(type(value)) else reduce(value)
+    parts: Any = reduce(value) if _is_told_arguments(type(value)) else (_NEW, (type(value),), _state_as_said(value))
     if parts[0] is not _NEW:
         pickler.note_parts(parts)
         return parts
@@ -933,6 +936,16 @@ def reduce_container(pickler: Pickler, value: Any) -> Any:
     if shared[-1] is restore.own_dict_state:
         return restore.instance, parts[1], (shared[2], items), None, None, restore.container_own_dict
     return restore.instance, parts[1], (state, items), None, None, _STATE
+
+
+def _is_told_arguments(kind: type[Any]) -> bool:
+    return any(hasattr(kind, name) for name in ("__getnewargs__", "__getnewargs_ex__"))
+
+
+def _state_as_said(value: Any) -> Any:
+    """What pickle would find, which also goes through the items by what the class says of them."""
+    state_method: Any = type(value).__getstate__
+    return _state(value) if state_method is object.__getstate__ else value.__getstate__()
 
 
 def _state(value: Any) -> Any:
