@@ -297,6 +297,24 @@ def _options_of_pandas(config: Any) -> object:
     return _copied(config._global_config)
 
 
+def _accessors_of_pandas(pandas: Any) -> object:
+    return tuple(frozenset(kind._accessors) for kind in _kinds_of_pandas(pandas))
+
+
+def _kinds_of_pandas(pandas: Any) -> tuple[Any, ...]:
+    return pandas.DataFrame, pandas.Series, pandas.Index
+
+
+def _changes_of_accessors(pandas: Any, found: Sequence[Any]) -> dict[str, object]:
+    changed: dict[str, object] = {}
+    for kind, names in zip(_kinds_of_pandas(pandas), found, strict=True):
+        for name in names:
+            made = class_dict(kind)[name]._accessor
+            if not made.__module__.startswith("pandas."):
+                changed[f"{kind.__name__}.{name}"] = f"{made.__module__}.{made.__qualname__}"
+    return changed
+
+
 def _options_of_xarray(options: Any) -> object:
     return dict(options.OPTIONS)
 
@@ -309,6 +327,7 @@ _SETTINGS: Final = (
     Setting("the root logger", "logging", _root_logger, re.compile("setLevel|basicConfig|disable")),
     Setting("matplotlib.rcParams", "matplotlib", _params, changes=_changes_of_matplotlib),
     Setting("pandas.options", "pandas._config.config", _options_of_pandas, changes=_changes_of_pandas),
+    Setting("the register of pandas accessors", "pandas", _accessors_of_pandas, changes=_changes_of_accessors),
     Setting("the print format of numpy", "numpy", _asked("get_printoptions"), changes=_changes_of_numpy),
     Setting("the error handling of numpy", "numpy", _asked("geterr"), re.compile("seterr")),
     Setting("the configuration of sklearn", "sklearn", _asked("get_config"), re.compile("set_config")),

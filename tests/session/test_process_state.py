@@ -259,6 +259,10 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
         numpy.seterr(**errors)
         dict.update(matplotlib.rcParams, params)
         pandas.reset_option("^display")
+        for kind in (pandas.DataFrame, pandas.Series):
+            if "own" in kind._accessors:
+                kind._accessors.discard("own")
+                del kind.own
 
     yield restart
     restart()
@@ -296,6 +300,30 @@ def test_a_setting_that_a_cell_changed_is_named_after_a_restart_with_the_cell_to
         assert again.checkout("main").notes == (line,)
         again.run("z = 3")
         assert again.checkout("HEAD").notes == (line,)
+        again.run(cell)
+        assert again.checkout("main").notes == ()
+
+
+REGISTERED = "pd.api.extensions.register_dataframe_accessor('own')"
+ACCESSORS = {
+    "of the notebook": f"@{REGISTERED}\nclass Own:\n    def __init__(self, df): self.df = df",
+    "of a library": f"{REGISTERED}(Fraction); None",
+}
+
+
+@pytest.mark.parametrize("cell", ACCESSORS.values(), ids=ACCESSORS)
+def test_an_accessor_that_a_cell_registered_is_named_after_a_restart(cell: str, settings: Callable[[], None]) -> None:
+    store, name = MemoryStore(), "the register of pandas accessors"
+    with Notebook(Repository.open(store)) as nb:
+        first = nb.run("import pandas as pd; from fractions import Fraction")
+        made = nb.run(cell)
+        nb.run("y = 2")
+        assert nb.checkout(first).notes == (f"{name} stays as a cell set it: {WHY_SETTINGS}",)
+        assert nb.checkout("main").notes == ()
+    settings()
+    with Notebook(Repository.open(store)) as again:
+        (line,) = again.checkout("main").notes
+        assert line.startswith(f"to set {name} again, run the cell of {rev(made)[:8]}")
         again.run(cell)
         assert again.checkout("main").notes == ()
 
