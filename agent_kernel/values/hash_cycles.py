@@ -34,6 +34,7 @@ from agent_kernel.values.introspection import (
     ids_of,
     module_name,
     referents,
+    says_hash,
     that_lead_on,
     types_of,
 )
@@ -55,7 +56,7 @@ _MOST_WALKED = 200_000  # objects; of more, nobody waits for an answer
 def is_filled_too_early(dump: Dump) -> bool:
     """Whether a set or dict of what was dumped is filled before the hash of one of its items can be known."""
     noted = [*dump.instances, *dump.opaque]
-    kinds = {id(kind) for kind in types_of(noted) if _says_hash(kind)}
+    kinds = {id(kind) for kind in types_of(noted) if says_hash(kind)}
     if not kinds:
         return False
     hashed = list(compress(noted, map(kinds.__contains__, ids_of(map(type, noted)))))
@@ -76,17 +77,6 @@ def is_filled_too_early(dump: Dump) -> bool:
             for part in _components(walked)
             for item in part & holders.keys()
         )
-
-
-def _says_hash(kind: type) -> bool:
-    """Whether code says what the hash of an object is; else it is which object it is."""
-    found = next(
-        held for base in bases_of(kind) if (held := class_dict(base).get("__hash__", _MISSING)) is not _MISSING
-    )
-    return found is not None and found is not object.__hash__
-
-
-_MISSING = object()
 
 
 def _walk(level: list[Any], noted: AbstractSet[int]) -> dict[int, Any]:

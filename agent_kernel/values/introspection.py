@@ -93,6 +93,12 @@ def is_made_in_python(kind: type) -> bool:
     return bool(flags_of(kind) & _HEAP_TYPE) and type(class_dict(kind).get("__new__")) is not BuiltinFunctionType
 
 
+def says_hash(kind: type) -> bool:
+    """Whether code says what the hash of an object is; else it is which object it is."""
+    found = next((class_dict(base)["__hash__"] for base in bases_of(kind) if "__hash__" in class_dict(base)), None)
+    return found is not None and found is not object.__hash__
+
+
 def qualified_name(kind: type) -> str:
     """The class's own qualified name, without its module."""
     return exact_str(_qualname_of(kind)) or exact_str(_name_of(kind))
@@ -323,6 +329,13 @@ _value = attrgetter("value")
 copy_memory = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t)(
     ("PyBytes_FromStringAndSize", ctypes.pythonapi)
 )
+# Functions of Python's own are found here, once: to find one is what a step of an agent without the right to call C code would do.
+allocate = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_ssize_t)(
+    ("PyType_GenericAlloc", ctypes.pythonapi)
+)
+address_of_bytes = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(("PyBytes_AsString", ctypes.pythonapi))
+add_reference = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", ctypes.pythonapi))
+drop_reference = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(("Py_DecRef", ctypes.pythonapi))
 _MANY = 32  # objects, from which it pays
 # One number, text or None: by id, for hashing a type runs its metaclass.
 ATOM_IDS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None))))

@@ -177,7 +177,7 @@ def _says_its_attributes(kind: type) -> bool:
 
 
 def reduce_axis(pickler: Pickler, axis: Any) -> Any:
-    """How far out its texts are follows from the labels of its ticks, in pixels of what it was drawn on last: that is no content."""
+    """Leave out how far out its texts are: that follows from its other labels and from what it was drawn on last, in pixels."""
     if getattr(axis, "_autolabelpos", False) is True:  # nobody has set where the label is
         outwards = "_y" if type(axis).__name__ == "XAxis" else "_x"
         pickler.set_when_drawn[id(axis.label)] = {outwards: 0}

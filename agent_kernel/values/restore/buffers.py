@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any, Protocol
 
+from agent_kernel.values.introspection import address_of_bytes, copy_memory
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -52,9 +54,6 @@ def bytes_of(buffer: StoredBytes) -> bytearray:
 
 def exact_bytes(buffer: StoredBytes) -> bytes:
     """Bytes, read straight into the object: it is new, and nothing else has it yet (see `PyBytes_FromStringAndSize`)."""
-    make, address = ctypes.pythonapi.PyBytes_FromStringAndSize, ctypes.pythonapi.PyBytes_AsString
-    make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_ssize_t)
-    address.restype, address.argtypes = ctypes.c_void_p, (ctypes.py_object,)
-    made: bytes = make(None, buffer.size)
-    buffer.read_into(memoryview((ctypes.c_char * buffer.size).from_address(address(made))).cast("B"))
+    made: bytes = copy_memory(None, buffer.size)  # of nothing: what is in it does not matter yet
+    buffer.read_into(memoryview((ctypes.c_char * buffer.size).from_address(address_of_bytes(made))).cast("B"))
     return made

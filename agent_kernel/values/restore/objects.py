@@ -20,6 +20,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from agent_kernel.values.introspection import add_reference, allocate, drop_reference
 from agent_kernel.values.restore.buffers import StoredBytes, bytes_of
 from agent_kernel.values.restore.classes import maker_of
 from agent_kernel.values.restore.context import Later, current
@@ -94,10 +95,10 @@ def _replace_dict(made: Any, attributes: dict[str, object]) -> None:
 
     field = ctypes.c_void_p.from_address(id(made) + type(made).__dictoffset__)
     before = field.value
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(attributes))
+    add_reference(attributes)
     field.value = id(attributes)
     if before:
-        ctypes.pythonapi.Py_DecRef(ctypes.c_void_p(before))
+        drop_reference(before)
 
 
 def container_own_dict(made: Any, state: tuple[Any, Any]) -> None:
@@ -532,12 +533,9 @@ def bare_instance(kind: Any, maker: Any, *arguments: object) -> object:
 
 def bare_struct(kind: Any) -> Any:
     """A struct of msgspec without its fields, and past its `__post_init__`: Python has no call that makes one."""
-    import ctypes
-
     if type(kind).__module__ != "msgspec._core":
         raise TypeError(f"{kind.__name__} is no struct of msgspec any more")
-    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_ssize_t)
-    return make(("PyType_GenericAlloc", ctypes.pythonapi))(kind, 0)
+    return allocate(kind, 0)
 
 
 def struct_state(made: Any, state: tuple[dict[str, object] | None, dict[str, object], tuple[str, ...]]) -> None:
