@@ -309,7 +309,8 @@ def _changes_of_accessors(pandas: Any, found: Sequence[Any]) -> dict[str, object
     changed: dict[str, object] = {}
     for kind, names in zip(_kinds_of_pandas(pandas), found, strict=True):
         for name in names:
-            made = class_dict(kind)[name]._accessor
+            registered: Any = class_dict(kind)[name]
+            made: Any = registered._accessor
             if not made.__module__.startswith("pandas."):
                 changed[f"{kind.__name__}.{name}"] = f"{made.__module__}.{made.__qualname__}"
     return changed

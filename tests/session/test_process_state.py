@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import matplotlib
 import numpy
@@ -259,7 +259,8 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
         numpy.seterr(**errors)
         dict.update(matplotlib.rcParams, params)
         pandas.reset_option("^display")
-        for kind in (pandas.DataFrame, pandas.Series):
+        kinds: tuple[Any, ...] = (pandas.DataFrame, pandas.Series)
+        for kind in kinds:
             if "own" in kind._accessors:
                 kind._accessors.discard("own")
                 del kind.own
