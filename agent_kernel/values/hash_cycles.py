@@ -14,13 +14,17 @@ from __future__ import annotations
 import collections
 import ctypes
 import functools
+import gc
 import io
+import operator
 import pickle
 import types
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import compress
+from itertools import accumulate, chain, compress, islice, repeat
 from typing import Any, ClassVar, cast
 
 from agent_kernel.quiet import seldom_collected
@@ -30,6 +34,7 @@ from agent_kernel.values.introspection import (
     ATOM_IDS,
     bases_of,
     class_dict,
+    collector_tells_all,
     derives_from,
     ids_of,
     module_name,
@@ -50,6 +55,7 @@ from agent_kernel.values.streams import Finding
 
 _CONTAINERS: tuple[type, ...] = (list, dict, tuple, set, frozenset, types.CellType)
 _CONTAINER_IDS = frozenset(map(id, _CONTAINERS))
+_FILLED_IDS = frozenset(map(id, (dict, set, frozenset)))
 _MOST_WALKED = 200_000  # objects; of more, nobody waits for an answer
 
 
@@ -67,33 +73,66 @@ def is_filled_too_early(dump: Dump) -> bool:
         holders = _find_holders(walked, hashed_ids)
         if dump.is_flat or len(walked) > _MOST_WALKED:
             return bool(holders)
-        before = len(holders) + 1
-        while 0 < len(holders) < before:  # what only leads to a holder is in no circle with it
-            before = len(holders)
-            walked = _walk([key for keys in holders.values() for key in keys], noted_ids)
-            holders = {item: keys for item, keys in holders.items() if item in walked}
-        return bool(holders) and any(
-            not part.isdisjoint(map(id, holders[item]))
-            for part in _components(walked)
-            for item in part & holders.keys()
+        return bool(holders) and _has_circle(
+            _walk([key for keys in holders.values() for key in keys], noted_ids), holders
         )
+
+
+def _has_circle(walked: dict[int, Any], holders: dict[int, list[Any]]) -> bool:
+    """Whether a set or dict among these is led to by one of the items that it has here."""
+    walked = _without_ends(walked)  # what only leads to a holder is in no circle with it
+    holders = {item: keys for item, keys in holders.items() if item in walked}
+    ids = frozenset(walked)
+    # Of objects that all lead to each other, to follow one is enough, and much faster than to find which do.
+    if any(item in _walk(list(holders[item]), ids) for item in islice(holders, _FEW)):
+        return True
+    return bool(holders) and any(
+        not part.isdisjoint(map(id, holders[item])) for part in _components(walked) for item in part & holders.keys()
+    )
+
+
+_FEW = 2
+
+
+def _without_ends(nodes: Mapping[int, Any]) -> dict[int, Any]:
+    """Without those that nothing else of these leads to, again and again: what is left is in circles, or led to by one.
+
+    All of one level are taken at once.
+    """
+    waiting = Counter(_ways_of(nodes.values(), nodes))  # how many ways lead to each
+    left = dict(nodes)
+    level = list(nodes.keys() - waiting.keys())
+    while level:
+        taken = [left.pop(item) for item in level]
+        followed = Counter(_ways_of(taken, nodes))
+        level = [item for item, count in followed.items() if waiting[item] == count]
+        waiting.subtract(followed)
+    return left
+
+
+def _ways_of(values: Iterable[Any], nodes: Container[int]) -> Iterable[int]:
+    """The ids of the nodes that these lead to, for each way: of each object it is told what it would be told alone."""
+    values = list(values)
+    plain = frozenset(id(kind) for kind in types_of(values) if not _is_special(kind) and collector_tells_all(kind))
+    are_plain = list(map(plain.__contains__, ids_of(map(type, values))))
+    below = list(chain.from_iterable(map(gc.get_referents, compress(values, are_plain))))
+    for value in compress(values, map(operator.not_, are_plain)):
+        below += _held_by([value])
+    return filter(nodes.__contains__, ids_of(below))
 
 
 def _walk(level: list[Any], noted: AbstractSet[int]) -> dict[int, Any]:
     """What these objects lead to, by id: only what was dumped, and the containers between."""
     found: dict[int, Any] = dict(zip(ids_of(level), level, strict=True))
     while level and len(found) <= _MOST_WALKED:
-        below = _held_by(level)
+        below = that_lead_on(_held_by(level))  # first: most are texts and numbers
         fresh = dict(zip(ids_of(below), below, strict=True))
         for known in fresh.keys() & found.keys():
             del fresh[known]
         values = list(fresh.values())
         between = frozenset(id(kind) for kind in types_of(values) if _is_between(kind))
-        kinds = ids_of(map(type, values))
-        level = [
-            value for (item, value), kind in zip(fresh.items(), kinds, strict=True) if kind in between or item in noted
-        ]
-        level = that_lead_on(level)
+        are_between = map(between.__contains__, ids_of(map(type, values)))
+        level = list(compress(values, map(operator.or_, are_between, map(noted.__contains__, fresh))))
         found.update(zip(ids_of(level), level, strict=True))
     return found
 
@@ -103,9 +142,7 @@ def _is_between(kind: type) -> bool:
 
 
 def _held_by(values: list[Any]) -> list[Any]:
-    special = [
-        kind for kind in types_of(values) if kind is types.FunctionType or derives_from(kind, weakref.ReferenceType)
-    ]
+    special = list(filter(_is_special, types_of(values)))
     if not special:
         return referents(values)
     ids = frozenset(map(id, special))
@@ -118,15 +155,35 @@ def _held_by(values: list[Any]) -> list[Any]:
     return below
 
 
+def _is_special(kind: type) -> bool:
+    """Whether what the collector tells of an object is not what its hash may come of."""
+    return kind is types.FunctionType or derives_from(kind, weakref.ReferenceType)
+
+
 def _find_holders(walked: Mapping[int, Any], hashed: AbstractSet[int]) -> dict[int, list[Any]]:
     """The sets and dicts among these, and their items of which code says the hash, or that are made of such."""
-    kinds = frozenset(id(kind) for kind in types_of(walked.values()) if _is_filled(kind))
+    values = list(walked.values())
+    kinds = frozenset(id(kind) for kind in types_of(values) if _is_filled(kind))
+    filled = list(compress(values, map(kinds.__contains__, ids_of(map(type, values)))))
     found: dict[int, list[Any]] = {}
-    for value in compress(walked.values(), map(kinds.__contains__, ids_of(map(type, walked.values())))):
+    for value in _that_may_hold(filled, hashed):
         keys = [key for key in _keys_of(value) if id(key) in hashed or _passes_on(type(key))]
         if keys:
             found[id(value)] = keys
     return found
+
+
+def _that_may_hold(filled: list[Any], hashed: AbstractSet[int]) -> Iterator[Any]:
+    """Without the builtin sets and dicts that hold nothing else than texts, say: nearly all are attribute dicts of objects."""
+    are_builtin = list(map(_FILLED_IDS.__contains__, ids_of(map(type, filled))))
+    yield from compress(filled, map(operator.not_, are_builtin))
+    builtin = list(compress(filled, are_builtin))
+    keys = list(chain.from_iterable(builtin))
+    kinds = frozenset(id(kind) for kind in types_of(keys) if _passes_on(kind))
+    may = map(operator.or_, map(hashed.__contains__, ids_of(keys)), map(kinds.__contains__, ids_of(map(type, keys))))
+    ends = list(accumulate(map(len, builtin)))
+    places = list(compress(range(len(keys)), may))
+    yield from map(builtin.__getitem__, dict.fromkeys(map(bisect_right, repeat(ends), places)))
 
 
 def _is_filled(kind: type) -> bool:
@@ -174,7 +231,7 @@ def _components(nodes: Mapping[int, Any]) -> Iterator[set[int]]:
 
 
 def _ways_from(item: int, nodes: Mapping[int, Any]) -> Iterator[int]:
-    return iter([below for below in map(id, _held_by([nodes[item]])) if below in nodes])
+    return iter(list(_ways_of([nodes[item]], nodes)))
 
 
 def _take_until(item: int, waiting: dict[int, None]) -> set[int]:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from collections.abc import Set as AbstractSet
 from itertools import chain, compress, islice, repeat, tee
 from operator import add, attrgetter, itemgetter, mul, not_, sub
-from types import BuiltinFunctionType, FunctionType, MappingProxyType, ModuleType
+from types import BuiltinFunctionType, CellType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, Generic, TypeVar, cast
 
 from agent_kernel.text import clean, shorten
@@ -198,6 +198,15 @@ def referents(values: Iterable[Any]) -> list[Any]:
     known = set(ids_of(attributes))  # what is in these was told with the object
     looking = [one for one in _find_untracked(values) if id(one) not in known]
     return [*below, *attributes, *chain.from_iterable(one.values() for one in looking)]
+
+
+def collector_tells_all(kind: type) -> bool:
+    """Whether the collector alone tells what `referents` tells of each object of this class."""
+    return not _INLINE_VALUES or id(kind) in _TOLD_IDS
+
+
+_TOLD: tuple[type, ...] = (list, tuple, set, frozenset, CellType)
+_TOLD_IDS = frozenset(map(id, _TOLD))
 
 
 def that_lead_on(containers: list[Any]) -> list[Any]:
