@@ -259,13 +259,29 @@ def _counts(kind: type) -> bool:
     known = _COUNTS.get(id(kind))
     if known is None:
         bases = set(map(id, bases_of(kind)))
-        known = bases.isdisjoint(_LEFT_OUT_BASES) and module_name(kind) not in _LEFT_OUT_MODULES
+        known = (
+            bases.isdisjoint(_LEFT_OUT_BASES)
+            and module_name(kind) not in _LEFT_OUT_MODULES
+            and not _is_given_again(kind)
+        )
         _COUNTS[id(kind)] = known
         leading = known and _has_attributes(kind) and "__code__" not in class_dict(kind)
         _HOLDING[id(kind)] = leading and not bases.isdisjoint(_WITH_ITEMS)
         _LEADING.setdefault(id(kind), leading and not _HOLDING[id(kind)])
         _kinds.append(kind)
     return known
+
+
+def _is_given_again(kind: type) -> bool:
+    """Whether sympy gives one object for all equal ones: that of a variable may also stand in a module that is imported later.
+
+    Not so of `Dummy`, a kind of `Symbol`.
+    """
+    if module_name(kind).partition(".")[0] != "sympy":
+        return False
+    number: Any = find_loaded("sympy.core.numbers", "Number")
+    symbol: Any = find_loaded("sympy.core.symbol", "Symbol")
+    return kind is symbol or (number is not None and derives_from(kind, number))
 
 
 def find(value: object, namespace: Mapping[str, object]) -> Reference | None:

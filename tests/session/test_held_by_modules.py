@@ -157,6 +157,22 @@ class TestWhatALibraryHolds:
             again.checkout()
             assert again.variables() == names
 
+    @pytest.mark.parametrize("module", ["sympy.codegen.ast", "sympy.abc"])
+    def test_a_number_or_symbol_of_a_formula_that_a_module_holds_too_is_no_change_of_the_formula(
+        self, module: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """sympy has one object for all equal ones, and the first `lambdify` imports a module that holds the number two."""
+        store = MemoryStore()
+        with Notebook(Repository.open(store)) as nb:
+            nb.run(f"import sympy\nimport {module}")  # what it imports is there, and it is gone again
+            monkeypatch.delitem(sys.modules, module)
+            nb.run("x = sympy.Symbol('x')\nformula = sympy.sin(x)**2 + 2*x\nmatrix = sympy.Matrix([[x, 2], [1, 7]])")
+            assert names_changed(nb.run(f"import {module}\nx, formula, matrix")) == set()
+            assert nb.session.commit(full=True).changed == ()
+        with Notebook(Repository.open(store)) as again:
+            again.checkout()
+            assert again.look("x is sympy.Symbol('x') and formula == sympy.sin(x)**2 + 2*x and matrix[0, 1] == 2")
+
     def test_is_shared_by_no_two_names(self) -> None:
         with Notebook() as nb:
             nb.run("import sys\na = {'path': sys.path, 'own': [1]}\nb = [sys.path]\nc = sys.path")
