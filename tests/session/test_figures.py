@@ -934,6 +934,61 @@ def test_to_save_a_figure_that_was_shown_changes_nothing_whatever_the_resolution
         assert nb.look(PIXELS) == drawn, change
 
 
+# What a figure shows, and changes of it, each of which is seen and undone.
+PLACED = {
+    "a legend": (
+        "ax.plot([1, 2], label='a'); ax.bar([1, 2], [3, 4], label='b'); ax.errorbar([1, 2], [2, 3], yerr=[0.1, 0.2], label='c'); ax.legend(title='t', ncols=2)",
+        ("ax.get_legend().set_loc('lower left')", "ax.get_legend().get_texts()[0].set_text('longer')", "ax.get_legend().set_title('new')",
+         "ax.get_legend().get_frame().set_linewidth(5)", "ax.get_legend().get_lines()[0].set_linewidth(9)", "ax.get_legend().set_visible(False)"),
+    ),
+    "a legend as wide as its axes": (
+        "ax.plot([1, 2], label='a'); ax.legend(mode='expand', ncols=3, bbox_to_anchor=(0, 1, 1, 0.1), shadow=True)",
+        ("ax.get_legend().set_bbox_to_anchor((0, 0.5, 1, 0.1))",),
+    ),
+    "a legend of a figure": ("ax.plot([1, 2], label='a'); fig.legend()", ("fig.legends[0].set_frame_on(False)",)),
+    "a scatter plot": (
+        "marks = ax.scatter(range(5), range(5), s=[50, 60, 70, 80, 900])",
+        ("marks.set_sizes([9, 900])", "marks.set_offsets([[1, 2], [3, 4]])", "marks.set_linewidth(5)"),
+    ),
+    "arrows": (
+        "for place, more in ((20, {}), (50, {'arrowstyle': '->'})): ax.annotate('a', (0.2, 0.3), (place, 20), textcoords='offset points', arrowprops=more)",
+        ("ax.texts[0].set_position((60, 40))", "ax.texts[1].xy = (0.5, 0.9)", "ax.texts[0].arrow_patch.set_facecolor('red')"),
+    ),
+    "texts in boxes": (
+        "ax.annotate('c', (0.2, 0.3), (0.8, 0.1), arrowprops={'arrowstyle': '-|>', 'shrinkB': 9}, bbox={}); ax.text(0.5, 0.9, 'd', bbox={'boxstyle': 'round'}, rotation=20)",
+        ("ax.texts[0].arrow_patch.shrinkB = 0", "ax.texts[1].set_rotation(70)", "ax.texts[1].get_bbox_patch().set_facecolor('red')"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("shows", "changes"), PLACED.values(), ids=PLACED)
+def test_where_marks_and_texts_are_in_pixels_is_no_content_of_a_figure(
+    nb: Notebook, shows: str, changes: tuple[str, ...]
+) -> None:
+    nb.run(f"fig, ax = plt.subplots()\n{shows}\nfig.canvas.draw(); fig.canvas.draw()")
+    for saved in ("fig.savefig(__import__('io').BytesIO(), dpi=200)", "fig.savefig(__import__('io').BytesIO(), dpi=50)", "fig.canvas.draw()"):  # fmt: skip
+        assert changed(nb, saved) == set(), saved
+    for change in changes:
+        before, drawn = nb.session.head, nb.look(PIXELS)
+        made = nb.run(change)
+        assert names_changed(made) >= {"fig", "ax"}, change
+        drawn_after = nb.look(PIXELS)
+        assert drawn_after != drawn, change
+        nb.checkout(before)
+        assert nb.look(PIXELS) == drawn, change
+        nb.checkout(made)
+        assert nb.look(PIXELS) == drawn_after, change
+
+
+def test_the_sizes_of_marks_that_a_variable_holds_too_stay_what_the_figure_has(nb: Notebook) -> None:
+    made = nb.run(
+        "fig, ax = plt.subplots()\nmarks = ax.scatter([1], [2], s=50)\nfig.canvas.draw()\nheld = marks.get_transforms()"
+    )
+    nb.run("ax.clear(); held = None")
+    nb.checkout(made)
+    assert nb.look("marks.get_transforms() is held")
+
+
 def test_drawing_figures_within_a_figure_again_changes_nothing(nb: Notebook) -> None:
     made = nb.run(
         "fig = plt.figure()\nleft, right = fig.subfigures(1, 2)\nax = left.subplots()\nax.plot([1, 2])\nright.suptitle('a')\n"

@@ -67,6 +67,14 @@ def handler_for(kind: type) -> Handler | None:
 def _handler_for_artist(kind: type) -> Handler:
     if kind in (loaded_class("matplotlib.axis", "XAxis"), loaded_class("matplotlib.axis", "YAxis")):
         return reduce_axis
+    if kind is loaded_class("matplotlib.legend", "Legend"):
+        return reduce_legend
+    if kind is loaded_class("matplotlib.text", "Annotation"):
+        return reduce_annotation
+    if kind is loaded_class("matplotlib.text", "Text"):
+        return reduce_text
+    if issubclass(kind, loaded_class("matplotlib.collections", "_CollectionWithSizes")):
+        return reduce_sized
     return reduce_artist
 
 
@@ -183,6 +191,69 @@ def reduce_axis(pickler: Pickler, axis: Any) -> Any:
         pickler.set_when_drawn[id(axis.label)] = {outwards: 0}
     pickler.set_when_drawn[id(getattr(axis, "offsetText", None))] = {"_y": 0}
     return reduce_artist(pickler, axis)
+
+
+def reduce_legend(pickler: Pickler, legend: Any) -> Any:
+    """Where its parts are follows from what they show, in pixels of what it was drawn on last: each drawing sets that."""
+    _note_frame(pickler, getattr(legend, "legendPatch", None))
+    waiting: list[Any] = [getattr(legend, "_legend_box", None)]
+    is_wide = getattr(legend, "_mode", None) == "expand"
+    if is_wide:
+        pickler.set_when_drawn[id(waiting[0])] = {"width": None}
+    kinds = tuple(loaded_class("matplotlib.offsetbox", name) for name in _PLACED)
+    for box in waiting:  # it grows
+        for child in getattr(box, "_children", ()):
+            if any(type(child) is kind for kind in kinds):
+                pickler.set_when_drawn[id(child)] = {"_offset": (0, 0)}
+                if is_wide and getattr(child, "mode", None) == "expand":
+                    pickler.set_when_drawn[id(child)]["width"] = None
+                moved = filter(None, (getattr(child, name, None) for name in _MOVED_WITH))
+                pickler.set_when_drawn.update((id(transform), _NOT_MOVED) for transform in moved)
+                waiting.append(child)
+    return reduce_artist(pickler, legend)
+
+
+_PLACED = ("HPacker", "VPacker", "TextArea", "DrawingArea")
+_MOVED_WITH = ("offset_transform", "dpi_transform", "_baseline_transform")
+_NOT_MOVED: dict[str, Any] = {"_mtx": np.eye(3).tobytes()}
+
+
+def _note_frame(pickler: Pickler, patch: Any) -> None:
+    """The frame around a text or a legend: it is saved as it is before it is drawn."""
+    if type(patch) is loaded_class("matplotlib.patches", "FancyBboxPatch"):
+        place: dict[str, Any] = {"_x": 0, "_y": 0, "_width": 1, "_height": 1, "_mutation_scale": 1}
+        pickler.set_when_drawn[id(patch)] = place
+
+
+def reduce_text(pickler: Pickler, text: Any) -> Any:
+    frame: Any = getattr(text, "_bbox_patch", None)
+    if frame is not None:
+        _note_frame(pickler, frame)
+        pickler.set_when_drawn.get(id(frame), {})["_transform"] = None  # to where the text is
+    return reduce_artist(pickler, text)
+
+
+def reduce_annotation(pickler: Pickler, annotation: Any) -> Any:
+    """Where its text and its arrow are, in pixels, is set by each drawing."""
+    arrow: Any = getattr(annotation, "arrow_patch", None)
+    wanted: Any = getattr(annotation, "arrowprops", None)
+    if type(arrow) is loaded_class("matplotlib.patches", "FancyArrowPatch") and type(wanted) is dict:
+        place: dict[str, Any] = {"_posA_posB": [(0, 0), (1, 1)], "_dpi_cor": 1.0}
+        if "patchA" not in wanted and getattr(annotation, "_bbox_patch", None) is None:
+            place["patchA"] = None
+        if "arrowstyle" not in wanted:
+            place |= {"shrinkA": 2.0, "shrinkB": 2.0}
+        pickler.set_when_drawn[id(arrow)] = place
+    pickler.set_when_drawn[id(annotation)] = {"_transform": None}
+    return reduce_text(pickler, annotation)
+
+
+def reduce_sized(pickler: Pickler, collection: Any) -> Any:
+    """How large the marks of a scatter plot are, in pixels of what it was drawn on last, each drawing works out."""
+    transforms: Any = getattr(collection, "_transforms", None)
+    if type(transforms) is np.ndarray and getrefcount(transforms) <= _OF_A_TABLE:
+        pickler.set_when_drawn[id(collection)] = {"_transforms": np.empty((0, 3, 3))}
+    return reduce_artist(pickler, collection)
 
 
 def reduce_artist(pickler: Pickler, artist: Any) -> Any:
@@ -714,7 +785,12 @@ def reduce_transform(pickler: Pickler, node: Any) -> Any:
     state = _state_of_transform(name, node, attributes)
     if name in _PATHS:
         return _NEW, (kind,), state, None, None, transformed_path
-    return _with_arrays(kind, state, () if name in _PASS_ON or not pickler.packs else pack(pickler, node, state, state))
+    packed = () if name in _PASS_ON or not pickler.packs else pack(pickler, node, state, state)
+    if packed and pickler.set_when_drawn and type(state.get("_mtx")) is bytes:
+        parts = [attributes.get("_a"), attributes.get("_b")] if name == "CompositeAffine2D" else [node]
+        if all(pickler.set_when_drawn.get(id(part)) is _NOT_MOVED for part in parts):
+            state |= _NOT_MOVED
+    return _with_arrays(kind, state, packed)
 
 
 # These keep a path as it was transformed when it was drawn last.
