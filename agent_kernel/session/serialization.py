@@ -60,6 +60,7 @@ from agent_kernel.values.groups import (
     plain_stream,
     reach_of,
 )
+from agent_kernel.values.hash_cycles import is_filled_too_early
 from agent_kernel.values.introspection import (
     ATOM_IDS,
     derives_from,
@@ -69,8 +70,6 @@ from agent_kernel.values.introspection import (
     referents,
     root_below,
     root_of,
-    says_hash,
-    types_of,
 )
 from agent_kernel.values.pickler import FOREIGN, explain, leads_to, type_name
 from agent_kernel.values.reducers import dispatch_table
@@ -122,14 +121,6 @@ class Compared(msgspec.Struct):
 def _with_layout(compared: Compared, **fields: Any) -> Compared:
     layout = msgspec.structs.replace(compared.dumped.layout, **fields)
     return msgspec.structs.replace(compared, dumped=msgspec.structs.replace(compared.dumped, layout=layout))
-
-
-def _is_filled_too_early(dump: Dump) -> bool:
-    if not any(map(says_hash, types_of((*dump.instances, *dump.opaque)))):
-        return False
-    from agent_kernel.values.hash_cycles import is_filled_too_early  # what loads such values comes with it
-
-    return is_filled_too_early(dump)
 
 
 def own_of(value: object, alone: Compared) -> bytes:
@@ -1168,7 +1159,7 @@ class Dumps:
             pins: what something that cannot be saved holds. It is stored so that a checkout can set it back in place.
         """
         stored = self._dump_to_store(members, compared, pins)
-        return _with_layout(stored, fills_last=True) if _is_filled_too_early(stored.dumped.dump) else stored
+        return _with_layout(stored, fills_last=True) if is_filled_too_early(stored.dumped.dump) else stored
 
     def _dump_to_store(
         self, members: Mapping[str, object], compared: Compared, pins: Mapping[int, references.Named]

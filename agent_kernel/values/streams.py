@@ -132,14 +132,14 @@ class Streams:
         return made
 
     def _hash_last(self) -> None:
-        from agent_kernel.values.hash_cycles import HashingLastUnpickler
+        from agent_kernel.values.hashing_last import HashingLastUnpickler
 
         self._kind, self._hashes_last = HashingLastUnpickler, True
 
     def _hash_anew(self) -> None:
         """Do at least this where the group is read in a way that fills sets and dicts at once."""
         if self.group.layout.fills_last and not self._hashes_last and not self.group.is_plain:
-            from agent_kernel.values.hash_cycles import hash_anew
+            from agent_kernel.values.hashing_last import hash_anew
 
             for unpickler in self._unpicklers.values():
                 hash_anew(unpickler.memo.values())
