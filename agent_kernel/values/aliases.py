@@ -471,11 +471,14 @@ _MOST_SEARCHED = 20
 _OF_ONE_SAVED = 5
 
 
-def find_shared_below(items: Any, dump: Dump) -> set[int]:
+def find_shared_below(items: Any, dump: Dump, apart: AbstractSet[int] = frozenset()) -> set[int]:
     """Find the ids of mutable objects in one segment that something outside the segment holds too.
 
     `items` is the segment's own copy of its part of the container, so its items have one holder more than usual; None where
     they are atoms.
+
+    Args:
+        apart: ids of objects that are stored outside the segment. What one of them holds counts as held from there.
     """
     found = Reach(complete=False)
     # No name here holds one of them: that would count.
@@ -483,8 +486,10 @@ def find_shared_below(items: Any, dump: Dump) -> set[int]:
     found.ids.update(_find_noted_elsewhere(dump, again))
     found.ids.update(id(owner_of(array)) for array in dump.object_arrays)
     objects = set(ids_of((*dump.instances, *dump.opaque)))
-    _walk([items], found, dump, copies=1, objects=objects)
-    _walk([*_find_roots((), dump), *dump.roots], found, dump, leaves=dump.class_level, objects=objects)
+    _walk([items], found, dump, copies=1, objects=objects, shut=apart)
+    _walk(
+        [*_find_roots((), dump, apart), *dump.roots], found, dump, leaves=dump.class_level, objects=objects, shut=apart
+    )
     found.ids.difference_update(ids_of(dump.keepalive))
     found.ids.discard(id(items))
     return found.ids
@@ -580,12 +585,17 @@ def _note_visited(dump: Dump, found: Reach) -> None:
     found.ids.update(id(owner_of(array)) for array in dump.object_arrays)
 
 
-def _find_roots(values: Iterable[object], dump: Dump) -> list[object]:
-    """Where a walk starts. Notes of the dump count as reached; functions are entered by their own state alone."""
+def _find_roots(values: Iterable[object], dump: Dump, apart: AbstractSet[int] = frozenset()) -> list[object]:
+    """Where a walk starts. Notes of the dump count as reached; functions are entered by their own state alone.
+
+    Args:
+        apart: ids of noted objects that are not entered.
+    """
     roots: list[object] = [value for value in values if id(type(value)) in _FOLLOWED_IDS]
-    code = list(map(_CODE_IDS.__contains__, ids_of(map(type, dump.instances))))
-    roots.extend(compress(dump.instances, map(not_, code)))
-    for value in compress(dump.instances, code):
+    instances = [value for value in dump.instances if id(value) not in apart] if apart else dump.instances
+    code = list(map(_CODE_IDS.__contains__, ids_of(map(type, instances))))
+    roots.extend(compress(instances, map(not_, code)))
+    for value in compress(instances, code):
         if isinstance(value, types.FunctionType):
             roots.extend(_parts_of(value))
     return roots
@@ -603,8 +613,14 @@ def _walk(
     copies: int = 0,
     leaves: Iterable[int] = (),
     objects: AbstractSet[int] = frozenset(),
+    shut: AbstractSet[int] = frozenset(),
 ) -> None:
-    """Args: objects: ids of those that count as reached where a tuple is that leads to them and has other holders."""
+    """Note what the values of `level` lead to.
+
+    Args:
+        objects: ids of those that count as reached where a tuple is that leads to them and has other holders.
+        shut: ids of those that count, and are not entered.
+    """
     visited = {id(value) for value in level}.union(leaves)
     seen = len(visited)
     only_tracked = not _may_hold_bytearrays(dump)
@@ -639,6 +655,8 @@ def _walk(
         for known in visited.intersection(fresh):
             del fresh[known]
         visited.update(fresh)
+        for known in fresh.keys() & shut if shut else ():
+            del fresh[known]
         level = list(fresh.values())
         del fresh
         copies = 0

@@ -696,7 +696,7 @@ def _cut_with_others(
     shared_ids = find_possibly_shared(others, others_dump, holders=2)
     before = [_cuts_of(value, members, cuts)]
     cut = segments.dump_segments(
-        [value], names, namespace, before, known, near.ids, dumped=dumped, notes_met=bool(shared_ids)
+        [value], names, namespace, before, known, near.ids, dumped=dumped, apart=near.ids, notes_met=bool(shared_ids)
     )
     if cut is None or id(value) in near.ids or others_dump.memory:
         return None
@@ -736,7 +736,7 @@ def _cut_within(
     lead = {id(value) for value, found in zip(values, leading, strict=True) if found}
     shared_ids = find_possibly_shared(values, members_dump, holders=2, stops=numbers) - lead
     cut = segments.dump_segments(
-        longs, names, namespace, before, known, near.ids, of_atoms, dumped, notes_met=bool(shared_ids)
+        longs, names, namespace, before, known, near.ids, of_atoms, dumped, apart=near.ids, notes_met=bool(shared_ids)
     )
     if cut is None or (shared_ids and not cut.walk_around(near.ids | shared_ids)):
         return None

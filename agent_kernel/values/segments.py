@@ -23,6 +23,7 @@ import io
 import types
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from copy import copy
 from itertools import islice, pairwise
 from typing import Any
@@ -199,7 +200,7 @@ Parts = tuple[Any, Cuts, list[Segment]]
 class Segments(msgspec.Struct):
     """All segments of some containers, one container after the other, and where they begin in each.
 
-    `shares`: two of them hold the same object, an anchor.
+    `shares`: two of them hold the same object, an anchor. `apart` are the ids of what is stored beside them, by all its holders.
     """
 
     values: list[Any]
@@ -207,6 +208,7 @@ class Segments(msgspec.Struct):
     cuts: list[Cuts]
     reach: aliases.Reach = msgspec.field(default_factory=aliases.Reach)
     shares: bool = False
+    apart: AbstractSet[int] = frozenset()
 
     @property
     def marks(self) -> frozenset[bytes]:
@@ -242,7 +244,7 @@ class Segments(msgspec.Struct):
         return not unexplained or self.walk_rest(anchors)
 
     def _walk(self, segment: Segment, anchors: Collection[int]) -> bool:
-        segment.shared_ids = aliases.find_shared_below(segment.items, segment.dump)
+        segment.shared_ids = aliases.find_shared_below(segment.items, segment.dump, self.apart)
         shared = self.reach.ids & segment.shared_ids
         self.reach.ids |= segment.shared_ids
         self.shares = self.shares or bool(shared)
@@ -266,6 +268,7 @@ def dump_segments(
     of_atoms: Collection[int] = (),
     dumped: dict[int, Parts] | None = None,
     *,
+    apart: AbstractSet[int] = frozenset(),
     notes_met: bool = False,
     only_atoms: bool = False,
 ) -> Segments | None:
@@ -277,10 +280,11 @@ def dump_segments(
         anchors: ids of objects that may stand in several segments, because they will be stored beside them.
         of_atoms: ids of containers whose items cannot change, so nobody sees whether two segments share some; by a guess.
         dumped: by id what was dumped of containers before in this commit, and what is dumped now.
+        apart: ids of what is stored beside them. What that holds, and something else in a segment too, is stored beside them as well.
         notes_met: note for each segment what was pickled.
         only_atoms: give up where the guess was wrong.
     """
-    made = Segments(list(values), [], [])
+    made = Segments(list(values), [], [], apart=apart)
     made.reach.ids.update(ids_of(values))
     made.reach.complete = False
     for value, starts in zip(values, before, strict=True):

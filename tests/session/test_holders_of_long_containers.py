@@ -6,8 +6,10 @@ import collections
 
 import pytest
 
+from agent_kernel.session import Repository
 from agent_kernel.session.tracking import Living
 from agent_kernel.session.workspace import Detector
+from agent_kernel.storage import MemoryStore
 from agent_kernel.values import atoms, group_digests, references
 from tests.support.notebooks import Notebook, names_changed
 
@@ -159,6 +161,52 @@ def test_a_part_in_a_long_list_of_lists_is_shared_with_who_holds_that() -> None:
         nb.run("mine.clear(); yours.clear()")
         nb.checkout(shared)
         assert nb.look("(v.rows[0][0] is mine, f()[0][0] is yours, mine, yours)") == (True, True, [0, 2], [0, 3])
+
+
+PARTS = {
+    "objects": ("class Row:\n    def __init__(self, n): self.own, self.more = [n], None", "Row(n)", "x.own", "x.more"),
+    "slotted ones": (
+        "class Row:\n    __slots__ = ('own', 'more')\n    def __init__(self, n): self.own, self.more = [n], None",
+        "Row(n)",
+        "x.own",
+        "x.more",
+    ),
+    "lists": ("", "[[n], None]", "x[0]", "x[1]"),
+    "what lies in tuples": ("", "[([n],), None]", "x[0]", "x[1]"),
+    "what says its state": (
+        (
+            "class Row:\n    def __init__(self, n): self.own, self.more = [n], None\n"
+            "    def __getstate__(self): return [self.own, self.more]\n"
+            "    def __setstate__(self, state): self.own, self.more = state"
+        ),
+        "Row(n)",
+        "x.own",
+        "x.more",
+    ),
+}
+
+
+@pytest.mark.usefixtures("long_from_a_fifth")
+@pytest.mark.parametrize("what", PARTS)
+@pytest.mark.parametrize("form", ["{}", "[{}, 'more']"])
+def test_what_two_rows_share_stays_shared_where_another_name_holds_one_of_them(what: str, form: str) -> None:
+    definition, made, own, more = PARTS[what]
+    part = "[0]" if what == "what lies in tuples" else ""  # the list: which tuple holds it does not matter
+    one, other = own.replace("x", "rows[7]") + part, more.replace("x", "rows[14]") + part
+    share = f"for k in range(14, len(rows), 7): {more.replace('x', 'rows[k]')} = {own.replace('x', 'rows[k - 7]')}"
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run(f"{definition}\nrows = [{made} for n in range(4_000)]\n{share}")
+        nb.run(f"part = rows[::14]\nheld = {form.format('rows')}")
+        shared = nb.run("read = len(rows)")
+        nb.run("del rows, part, held")
+        nb.checkout(shared)
+        assert nb.look(f"{one} is {other}, part[1] is rows[14]") == (True, True)
+        changed = nb.run(f"rows[5] = rows[21]\n{one.replace('7', '700')}")
+        nb.checkout(shared)
+    with Notebook(Repository.open(store)) as again:
+        again.checkout(changed)
+        assert again.look(f"{one} is {other}, part[1] is rows[14], rows[5] is rows[21]") == (True, True, True)
 
 
 def test_attributes_that_two_objects_come_to_share_stay_shared() -> None:
