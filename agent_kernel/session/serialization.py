@@ -847,7 +847,7 @@ class Dumps:
             compared.dumped.reach = reach_of(members, compared.dumped.dump)
         if len(group.members) == 1 and not self.components.is_led(members):
             self._keep(group.members[0], members, compared)
-            return self._new_classes(compared.dumped)
+            return [*self._new_classes(compared.dumped), *self._seen_through(group.members[0])]
         if compared.dumped.layout.long >= 0:
             return self._split_around(group, compared, follow)
         self.staged.drop(group)
@@ -923,7 +923,7 @@ class Dumps:
         self._keep(name, members, compared)
         for component in compared.dumped.dump.met:
             follow |= component.dump.globals_used
-        return self._new_classes(compared.dumped)
+        return [*self._new_classes(compared.dumped), *self._seen_through(name)]
 
     def _is_atom(self, name: str, value: object) -> bool:
         """Whether the value is short and immutable, and was not saved together with others: then there is nothing to dump."""
@@ -1006,6 +1006,19 @@ class Dumps:
             known = all(root in found and made.component_of(found[root]) is not None for root in roots)
             self._as_before[roots] = made if known else None
         return self._as_before[roots]
+
+    def _seen_through(self, entry: str) -> list[str]:
+        """What is made of a class of which some slots came or went: the objects hold what the class leads to."""
+        kind = self.class_of(entry) if is_class_entry(entry) else None
+        if kind is None or not self.living.classes.note_slots(entry.removeprefix(CLASS_PREFIX), kind):
+            return []
+        found = {entry: None}
+        waiting = [entry]
+        while waiting:
+            users = self.tracking.users_of(waiting.pop().removeprefix(CLASS_PREFIX))
+            waiting += [user for user in users if is_class_entry(user) and user not in found]
+            found.update(dict.fromkeys(users))
+        return [name for name in found if name not in self.seen]
 
     def _new_classes(self, dumped: Dumped) -> list[str]:
         """Entries of classes that the value needs: their bodies are values too, and may have changed."""

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from xxhash import xxh3_128_digest
 
-from agent_kernel.values.introspection import ATOM_IDS, instance_dict, module_name
+from agent_kernel.values.introspection import ATOM_IDS, class_dict, instance_dict, module_name, names_of_slots
 from agent_kernel.values.pickler import Later, Pickler
 from agent_kernel.values.reducers.code import digest_of_function, holds_only_atoms, is_easy
 from agent_kernel.values.restore import classes as restore
@@ -73,6 +73,7 @@ class ClassRegistry:
         self._ids: dict[int, tuple[weakref.ref[type], str]] = {}
         self._live: weakref.WeakValueDictionary[str, type] = weakref.WeakValueDictionary()
         self._lived: set[str] = set()
+        self._lost_slots: dict[str, frozenset[str]] = {}
 
     def uid_of(self, kind: type) -> str:
         """The class's id; a new one at first sight."""
@@ -103,6 +104,16 @@ class ClassRegistry:
         self._ids[id(kind)] = weakref.ref(kind), uid
         self._live[uid] = kind
         self._lived.add(uid)
+        self._lost_slots.pop(uid, None)
+
+    def note_slots(self, uid: str, kind: type) -> bool:
+        """Note which slots the class leads to; whether these are others than the last time: then its objects hold more or less."""
+        led = class_dict(kind)
+        lost = frozenset(name for name in names_of_slots(kind) if type(led.get(name)) is not types.MemberDescriptorType)
+        before = self._lost_slots.get(uid, frozenset())
+        if lost != before:
+            self._lost_slots[uid] = lost
+        return lost != before
 
     def forget(self, uid: str) -> None:
         """The class of this id is another one now that could not be loaded: the live one gets a new id when next met."""
@@ -127,6 +138,13 @@ class FillOne(Fill):
     def __reduce__(self) -> Any:
         ((name, value),) = self.attributes.items()
         return restore.fill_attribute, (self.kind, name, value)
+
+
+class WithoutSlots(Fill):
+    """Pickles as: these slots of the class are there, and nothing in the class leads to them."""
+
+    def __reduce__(self) -> Any:
+        return restore.without_slots, (self.kind, list(self.attributes))
 
 
 class Complete(Fill):
@@ -382,7 +400,10 @@ class Body:
                 continue
             is_early = (name.startswith("__") and name.endswith("__")) or type(found) in _DESCRIPTORS
             (methods if _is_bare(found) else early if is_early else rest)[name] = found
-        self.methods: list[Fill] = [Fill(kind, methods)] if methods else []
+        self.methods: list[Fill] = []
+        if lost := _find_lost_slots(kind):
+            self.methods.append(WithoutSlots(kind, lost))
+        self.methods += [Fill(kind, methods)] if methods else []
         self.empty: list[Fill] = [Fill(kind, empty)] if empty else []
         self.early: list[Fill] = []
         self.rest: list[Fill] = [FillOne(kind, {name: found}) for name, found in rest.items()]
@@ -551,6 +572,15 @@ def _attributes(kind: Any) -> Iterator[tuple[str, object]]:
 
 
 _SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
+
+
+def _find_lost_slots(kind: type) -> dict[str, object]:
+    """By their names the slots that were deleted from the class; where something else took the place of one, that is saved."""
+    if issubclass(kind, enum.Enum) or type(kind).__module__ == "msgspec._core":
+        return {}
+    found: dict[str, object] = {}
+    found |= dict.fromkeys(sorted(names_of_slots(kind) - class_dict(kind).keys()))
+    return found
 
 
 def _names_made_by_c(kind: type) -> set[str]:

@@ -158,6 +158,15 @@ def instance_dict(value: object) -> dict[str, object]:
     return {}
 
 
+def names_of_slots(kind: type[Any]) -> set[str]:
+    """The names under which a class was made with slots."""
+    named: Any = class_dict(kind).get("__slots__", ())
+    names = {named} if isinstance(named, str) else set(named)
+    prefix = f"_{kind.__name__.lstrip('_')}"
+    private = {name for name in names if name[:2] == "__" and name[-2:] != "__"}
+    return names - private - {"__dict__", "__weakref__"} | {prefix + name for name in private}
+
+
 def shallow_size(value: object) -> int:
     """Bytes of the object's own block as the allocator sees it, not counting what it refers to."""
     size = object.__sizeof__(value)

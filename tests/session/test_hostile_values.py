@@ -11,6 +11,7 @@ import pytest
 
 from agent_kernel.errors import LoadError
 from agent_kernel.session import Repository
+from agent_kernel.session.workspace import Detector
 from agent_kernel.storage import MemoryStore
 from agent_kernel.values.reducers.databases import remedy_of_open
 from tests.support.notebooks import Notebook, names_changed
@@ -944,3 +945,116 @@ def test_a_container_is_saved_with_its_items_whatever_its_class_says_of_them() -
             True,
             [],
         )
+
+
+SLOTTED = """
+class P:
+    __slots__ = ('x', 'y')
+class Q(P):
+    __slots__ = ()
+p, q = P(), [Q()]
+for one in (p, q[0]):
+    one.x = one.y = [1]
+"""
+
+
+@pytest.mark.parametrize(
+    "take", ["del P.x", "delattr(P, 'x')", "P.x = 5", "P.x = 5; del P.x", "type.__delattr__(P, 'x')"]
+)
+def test_a_slot_that_a_cell_takes_out_of_its_class_is_there_again_in_the_past(
+    take: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # That the objects hold less by now is found at once, and not by a look in the background.
+    monkeypatch.setattr(Detector, "choose_for_verification", lambda *_: [])
+    looks = "(getattr(p, 'x', None), getattr(q[0], 'x', None), p.y, 'x' in vars(P))"
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        whole = nb.run(SLOTTED)
+        taken = nb.run(take)
+        assert names_changed(taken) >= {"P", "p", "q"}
+        shown = nb.look(looks)
+        nb.checkout(whole)
+        assert nb.look(looks) == ([1], [1], [1], True)
+        nb.checkout(taken)
+        assert nb.look(looks) == shown
+        nb.checkout(whole)
+        assert names_changed(nb.run(take)) >= {"P", "p", "q"}
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(taken)
+        assert nb.look(looks) == shown
+        nb.checkout(whole)
+        assert nb.look(looks) == ([1], [1], [1], True)
+
+
+def test_what_reads_a_slot_is_not_taken_for_what_has_taken_its_place() -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        whole = nb.run(f"{SLOTTED}m = P.x")
+        gone = nb.run("P.x = 5")
+        assert [unsaved.name for unsaved in gone.unsaved] == ["m"]
+        assert nb.run("P.x = m").unsaved == ()
+        nb.checkout(whole)
+        assert nb.look("m is P.x and m.__get__(p)") == [1]
+        nb.checkout(gone)
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(whole)
+        assert nb.look("m is P.x and m.__get__(p)") == [1]
+
+
+MORE_THAN_FIELDS = """
+from dataclasses import dataclass
+class Base: pass
+class Slotted:
+    __slots__ = ('z',)
+@dataclass(frozen=True, slots=True)
+class WithDict(Base):
+    x: int = 0
+@dataclass(frozen=True, slots=True)
+class WithSlot(Slotted):
+    x: int = 0
+@dataclass(frozen=True, slots=True)
+class Plain:
+    x: int = 0
+class Below(Plain):
+    note = None
+class Hashed(Plain):
+    def __hash__(self): return hash(self.x)
+shared = [1]
+one, two, three, four = WithDict(1), WithSlot(2), Below(3), Hashed(4)
+vars(one)['more'] = shared
+Slotted.z.__set__(two, shared)
+vars(three)['note'] = vars(four)['note'] = shared
+found = {three: 3, four: 4}
+vars(three)['me'] = found
+"""
+
+
+def test_a_frozen_dataclass_with_slots_keeps_what_is_in_no_field() -> None:
+    looks = (
+        "(one.more is shared, two.z is shared, three.note is shared, four.note is shared, shared, "
+        "three.me is found, found[three], found[four], one.x, two.x, three.x)"
+    )
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        early = nb.run(MORE_THAN_FIELDS)
+        assert early.unsaved == ()
+        late = nb.run("one.more.append(2); vars(two.z is shared and one)['also'] = 5")
+        assert names_changed(late) >= {"one", "two", "three", "four", "shared"}
+        nb.checkout(early)
+        assert nb.look(looks) == (True, True, True, True, [1], True, 3, 4, 1, 2, 3)
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(late)
+        assert nb.look(looks) == (True, True, True, True, [1, 2], True, 3, 4, 1, 2, 3)
+        assert nb.look("one.also") == 5
+
+
+def test_an_object_whose_class_answers_for_its_attributes_is_named_as_not_saved() -> None:
+    with Notebook() as nb:
+        made = nb.run(
+            "class Proxy:\n    def __init__(self): self.held = [1]\n"
+            "    @property\n    def __dict__(self): return {'other': 1}\nproxy, other = Proxy(), [1]"
+        )
+        assert [unsaved.name for unsaved in made.unsaved] == ["proxy"]
+        nb.run("other.append(2)")
+        nb.checkout(made)
+        assert nb.look("(proxy.held, other)") == ([1], [1])

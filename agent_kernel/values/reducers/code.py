@@ -748,6 +748,14 @@ def reduce_method_wrapper(pickler: Pickler, method: Any) -> Any:
     return (method_of, (method.__self__, method.__name__)) if pickler.careful else NotImplemented
 
 
+def reduce_slot(pickler: Pickler, slot: types.MemberDescriptorType) -> Any:
+    """What reads and fills a slot is found in its class, by its name: a cell may have put something else there."""
+    kind: type[Any] = slot.__objclass__
+    if kind.__module__ != "__main__" or class_dict(kind).get(slot.__name__) is slot:
+        return NotImplemented
+    return pickler.refuse(slot, f"the class {kind.__name__} no longer leads to it")
+
+
 def reduce_slice(pickler: Pickler, found: slice) -> Any:
     pickler.dump_record.roots.append((found.start, found.stop, found.step))
     return NotImplemented
@@ -982,7 +990,7 @@ _EXACT: dict[type, Handler] = {
     types.WrapperDescriptorType: leaf,
     types.MethodWrapperType: reduce_method_wrapper,
     types.GetSetDescriptorType: leaf,
-    types.MemberDescriptorType: leaf,
+    types.MemberDescriptorType: reduce_slot,
     type(None): leaf,
     type(Ellipsis): leaf,
     type(NotImplemented): leaf,

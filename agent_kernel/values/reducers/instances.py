@@ -37,6 +37,7 @@ from agent_kernel.values.introspection import (
     instance_dict,
     is_made_in_python,
     module_name,
+    names_of_slots,
 )
 from agent_kernel.values.pickler import is_dict_doubtful, is_dict_shared, reduce, with_copied_dict, with_shared_dict
 from agent_kernel.values.reducers import Handler, is_live, is_notebook_type
@@ -633,21 +634,10 @@ def hides_slots(kind: type[Any]) -> bool:
     bases = bases_of(kind)
     first = {name: class_dict(base)[name] for base in reversed(bases) for name in class_dict(base)}
     slots = [item for base in bases for item in _slots_of(base)]
-    taken = [
-        first.get(name) for base in bases for name in _names_of_slots(base) - {name for name, _ in _slots_of(base)}
-    ]
+    taken = [first.get(name) for base in bases for name in names_of_slots(base) - {name for name, _ in _slots_of(base)}]
     if any(getattr(type(found), "__set__", None) and getattr(found, "fset", True) for found in taken):
         return False  # what has taken the place of a slot is asked for it
     return bool(taken) or any(first[name] is not slot for name, slot in slots)
-
-
-def _names_of_slots(kind: type[Any]) -> set[str]:
-    """The names under which the class was made with slots."""
-    named: Any = class_dict(kind).get("__slots__", ())
-    names = {named} if isinstance(named, str) else set(named)
-    prefix = f"_{kind.__name__.lstrip('_')}"
-    private = {name for name in names if name[:2] == "__" and name[-2:] != "__"}
-    return names - private - {"__dict__", "__weakref__"} | {prefix + name for name in private}
 
 
 def reduce_slotted(pickler: Pickler, value: Any) -> Any:
@@ -658,16 +648,39 @@ def reduce_slotted(pickler: Pickler, value: Any) -> Any:
         return with_shared_dict(value, parts)
     if is_dict_doubtful(pickler, value):
         parts = with_copied_dict(pickler, value, parts)
-    if parts[2] is None or hasattr(type(value), "__setstate__"):
+    if parts[2] is None or _takes_state(type(value)):
         return parts
     return *parts, restore.answering_slots_state if type(parts[2]) is tuple else restore.attributes_state
+
+
+def _takes_state(kind: type[Any]) -> bool:
+    """Whether code of the class takes its state; what `dataclasses` writes does no more than to set the fields."""
+    how = getattr(kind, "__setstate__", None)
+    return how is not None and not _is_of_dataclasses(how)
+
+
+def _is_of_dataclasses(how: object) -> bool:
+    return type(how) is types.FunctionType and how.__module__ == "dataclasses"
+
+
+def names_only_fields(kind: type[Any]) -> bool:
+    """Whether `dataclasses` says what of an object is saved, and an object may hold more than the fields.
+
+    What it writes for frozen classes with slots names no attributes, and no slots of bases that are no dataclasses.
+    """
+    said = (getattr(kind, name, None) for name in ("__getstate__", "__setstate__"))
+    if not all(map(_is_of_dataclasses, said)) or _defines_reduction(kind):
+        return False
+    slots = {name for base in bases_of(kind) for name, _ in _slots_of(base)}
+    fields: Any = getattr(kind, "__dataclass_fields__", ())
+    return (bool(kind.__dictoffset__) or not slots.issubset(fields)) and is_made_of_slots(kind)
 
 
 def _own_state(value: Any) -> Any:
     """What Python would give to a `__setstate__`, without a question to the object: attributes, and slots if any are filled."""
     attributes = object.__getattribute__(value, "__dict__") if type(value).__dictoffset__ else None
     slots = _filled_slots(value, bases_of(type(value)))
-    if hasattr(type(value), "__setstate__"):  # which knows no hidden ones
+    if _takes_state(type(value)):  # which knows no hidden ones
         slots = {name: content for name, content in slots.items() if " " not in name}
     return (attributes, slots) if slots else attributes
 

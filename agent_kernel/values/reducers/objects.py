@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent_kernel.values.aliases import BYTE_OWNERS, Span
 from agent_kernel.values.definitions import ANY_NAME
-from agent_kernel.values.introspection import derives_from, module_name
+from agent_kernel.values.introspection import bases_of, class_dict, derives_from, module_name
 from agent_kernel.values.pickler import reduce
 from agent_kernel.values.reducers import (
     Handler,
@@ -100,6 +100,8 @@ def handler_for(kind: type[Any]) -> Handler:
         return reduce_file_handler
     if is_of_logging(kind, "Handler") and not _reduces_itself(kind):
         return reduce_log_handler
+    if is_notebook_type(kind) and _hides_attributes(kind) and not _reduces_itself(kind):
+        return refuse_hidden_attributes
     other = _handler_for_state(kind)
     return instances.handler_of_exception(kind, other) if derives_from(kind, BaseException) else other
 
@@ -114,6 +116,8 @@ def _handler_for_state(kind: type[Any]) -> Handler:
         return reduce_without_caches
     if instances.is_struct(kind):
         return instances.reduce_struct
+    if is_notebook_type(kind) and instances.names_only_fields(kind):
+        return instances.reduce_slotted
     if _reduces_itself(kind):
         return reduce_copied if makes_copies(kind) else custom
     if bases & _OF_ARGPARSE:
@@ -152,6 +156,16 @@ def can_be_made_bare(kind: type) -> bool:
     # What it adds to a class in C (from Python 3.13 on ctypes' fields and sizes) is made by its own code alone.
     plain = meta.__basicsize__ == type.__basicsize__
     return plain and (isinstance(meta.__new__, types.FunctionType) or meta.__new__ is type.__new__)
+
+
+def _hides_attributes(kind: type) -> bool:
+    """Whether a class answers for `__dict__` itself: what its objects hold can neither be asked for nor set by that name."""
+    found = next((class_dict(base)["__dict__"] for base in bases_of(kind) if "__dict__" in class_dict(base)), None)
+    return bool(kind.__dictoffset__) and found is not None and type(found) is not types.GetSetDescriptorType
+
+
+def refuse_hidden_attributes(pickler: Pickler, value: Any) -> Any:
+    return pickler.refuse(value, f"{type(value).__name__} defines __dict__ itself, which hides what its objects hold")
 
 
 def refuse_temporary(pickler: Pickler, value: Any) -> Any:

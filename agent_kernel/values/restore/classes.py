@@ -301,6 +301,13 @@ def container_of(kind: type) -> Any:
 _CONTAINERS = (OrderedDict, dict, list, set, deque, bytearray)
 
 
+def without_slots(made: type, names: list[str]) -> None:
+    """Delete the members that lead to slots of these names."""
+    for name in names if current().fills(made) else ():
+        if name in type.__getattribute__(made, "__dict__"):
+            type.__delattr__(made, name)
+
+
 def fill_class(made: type, attributes: dict[str, object]) -> None:
     # type.__setattr__, so that no metaclass of the notebook's runs.
     for name, value in attributes.items():
