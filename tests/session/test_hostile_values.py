@@ -1058,3 +1058,39 @@ def test_an_object_whose_class_answers_for_its_attributes_is_named_as_not_saved(
         nb.run("other.append(2)")
         nb.checkout(made)
         assert nb.look("(proxy.held, other)") == ([1], [1])
+
+
+COUNTED = """
+import collections
+class Tally(collections.Counter):
+    def __init__(self, items=(), note=None):
+        super().__init__(items)
+        self.note = [note]
+class E(Exception):
+    def __init__(self, n): self.n = n
+    def __hash__(self): return hash(self.n)
+class P:
+    def __init__(self, n): self.n = n
+    def __hash__(self): return hash(self.n)
+e, p = E(1), P(2)
+first, second = Tally([e, e], 'mine'), Tally([p])
+e.at, p.at, first['self'], second[(p, 1)] = first, second, first, [second]
+"""
+
+
+@pytest.mark.parametrize("order", ["pass", "first, e = e, first", "p, second = second, p"])
+def test_a_counter_of_a_class_of_its_own_comes_back_where_an_item_leads_to_it(order: str) -> None:
+    looks = "[(c.note, type(c).__name__, len(c), all(k in c for k in list(c))) for c in (t, u)], t.get('self') is t"
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        made = nb.run(f"{COUNTED}\nt, u, item = first, second, p\n{order}")
+        assert made.unsaved == ()
+        late = nb.run("t.note.append(1); t['self'] = 3")
+        nb.checkout(made)
+        assert nb.look(looks) == ([(["mine"], "Tally", 2, True), ([None], "Tally", 2, True)], True)
+        nb.checkout(late)
+    with Notebook(Repository.open(store)) as nb:
+        assert nb.checkout(late).unsaved == ()
+        assert nb.look("(t.note, t['self'], u[item])") == (["mine", 1], 3, 1)
+        assert nb.checkout(made).unsaved == ()
+        assert nb.look(looks) == ([(["mine"], "Tally", 2, True), ([None], "Tally", 2, True)], True)

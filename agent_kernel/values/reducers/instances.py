@@ -920,7 +920,9 @@ def handler_for(kind: type[Any]) -> Handler | None:
         return None
     if kind in copyreg.dispatch_table:
         return None
-    default = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ in (object.__reduce__, set.__reduce__)
+    # What `Counter` says of its objects is a call with all items, which may have no hash yet.
+    plain = (object.__reduce__, set.__reduce__, *((collections.Counter.__reduce__,) if is_notebook_type(kind) else ()))
+    default = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ in plain
     return reduce_container if default else None
 
 
