@@ -363,7 +363,9 @@ def _struct_options(kind: Any) -> dict[str, Any]:
         "omit_defaults",
         "forbid_unknown_fields",
     )
-    options = {name: getattr(config, name) for name in (*names, "weakref", "dict", "cache_hash")}
+    options: dict[str, Any] = {name: getattr(config, name) for name in (*names, "weakref", "dict", "cache_hash")}
+    if "__orig_bases__" in vars(kind):  # what is generic is made with these alone
+        options["namespace"] = {"__orig_bases__": kind.__orig_bases__}
     parameters = inspect.signature(kind).parameters
     if any(parameters[found.name].kind is inspect.Parameter.KEYWORD_ONLY for found in _own_fields(kind)):
         options["kw_only"] = True  # which holds for all fields of one class
@@ -586,7 +588,8 @@ def _find_lost_slots(kind: type) -> dict[str, object]:
 def _names_made_by_c(kind: type) -> set[str]:
     if type(kind).__module__ != "msgspec._core":
         return set()
-    return {name for name in vars(kind) if name.startswith("__struct_")} | {"__match_args__", "__annotations__"}
+    # Its annotations are set again: what is generic is told by the very variables that the notebook has.
+    return {name for name in vars(kind) if name.startswith("__struct_")} | {"__match_args__"}
 
 
 _MADE_BY_ENUM = frozenset(

@@ -1094,3 +1094,24 @@ def test_a_counter_of_a_class_of_its_own_comes_back_where_an_item_leads_to_it(or
         assert nb.look("(t.note, t['self'], u[item])") == (["mine", 1], 3, 1)
         assert nb.checkout(made).unsaved == ()
         assert nb.look(looks) == ([(["mine"], "Tally", 2, True), ([None], "Tally", 2, True)], True)
+
+
+def test_a_generic_struct_of_msgspec_comes_back() -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        made = nb.run(
+            "import msgspec\nfrom typing import Generic, TypeVar\nT = TypeVar('T')\n"
+            "class Box(msgspec.Struct, Generic[T]):\n    held: T\n    more: list[T] = []\n"
+            "class Named(Box[int], frozen=False):\n    name: str = ''\n"
+            "alias = Box[int]\none, two = Box([1]), Named(2)\none.more.append(two)"
+        )
+        assert made.unsaved == ()
+    with Notebook(Repository.open(store)) as nb:
+        assert nb.checkout(made).unsaved == ()
+        assert nb.look("(one.more[0] is two, Box.__parameters__ == (T,), alias == Box[int], Named.__orig_bases__)") == (
+            *(True, True, True),
+            (nb.look("Box[int]"),),
+        )
+        assert nb.look("msgspec.convert({'held': 3}, Box[int]).held, Named(3, name='b').name") == (3, "b")
+        with pytest.raises(nb.look("msgspec.ValidationError")):  # type: ignore[call-overload]
+            nb.look("msgspec.convert({'held': 'a'}, Box[int])")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from agent_kernel.session import Repository
+from agent_kernel.storage import MemoryStore
 from tests.support.notebooks import Notebook, names_changed
 
 pytest.importorskip("PIL")
@@ -71,3 +73,21 @@ def test_pictures_that_nothing_else_looks_at_share_nothing() -> None:
     with Notebook() as nb:
         nb.run("from PIL import Image\nim = Image.new('RGB', (4, 4))\ncopy = im.copy()\np = copy.load()\nalone = [im]")
         assert names_changed(nb.run("p[0, 0] = 1, 2, 3")) == {"copy", "p"}
+
+
+def test_what_a_person_notes_at_a_picture_comes_back_with_it() -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run(
+            "import io\nfrom PIL import Image\nim = Image.new('RGB', (4, 4)); data = io.BytesIO(); im.save(data, 'png')\n"
+            "opened = Image.open(data); shared = [1]; im.note = opened.note = shared; pixels = im.load()"
+        )
+        early = nb.run("opened.load()")
+        assert early.unsaved == ()
+        assert "im" in names_changed(nb.run("im.note.append(2)"))
+        assert names_changed(nb.run("im.size, opened.info, im.convert('L'), opened.getexif()")) == set()
+        nb.checkout(early)
+        assert nb.look("(im.note is shared, opened.note is shared, shared)") == (True, True, [1])
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout()
+        assert nb.look("(im.note is shared, opened.note is shared, shared)") == (True, True, [1])

@@ -32,7 +32,10 @@ def handler_for(kind: type[Any]) -> Handler | None:
     if not derives_from(kind, find_loaded("PIL.Image", "Image")):
         return None
     whole = instances.handler_for(kind) or objects.handler_for(kind)
-    whole = instances.of_notebook(kind, whole) if is_notebook_type(kind) else instances.past_foreign_new(kind, whole)
+    if is_notebook_type(kind):
+        whole = instances.of_notebook(kind, whole)
+    else:
+        whole = instances.with_additions(kind, instances.past_foreign_new(kind, whole))
 
     def reduce_picture(pickler: Pickler, picture: Any) -> Any:
         attributes = instance_dict(picture)
