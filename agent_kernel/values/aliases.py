@@ -370,6 +370,7 @@ _FOLLOWED = _WALKED | {bytearray}
 # By id: hashing a type runs its metaclass.
 _MUTABLE_IDS = frozenset(map(id, _MUTABLE))
 _FOLLOWED_IDS = frozenset(map(id, _FOLLOWED))
+_FROZEN_IDS = frozenset({id(frozenset)})
 _UNCHANGING_IDS = frozenset(map(id, (tuple, frozenset)))
 _FUNCTION_IDS = frozenset({id(types.FunctionType)})
 # Also of a method that is told the class that defines it.
@@ -437,7 +438,7 @@ def reach_of_saved(values: Iterable[object], dump: Dump, saved: list[object], no
     followed = of_types(saved, _FOLLOWED_IDS)
     counts = list(map(sys.getrefcount, followed))  # not in one step: then that holds each, too
     over = list(compress(followed, map(lt, repeat(_OF_ONE_SAVED), counts)))
-    found.ids.update(ids_of(of_types(over, _MUTABLE_IDS)))
+    found.ids.update(ids_of(of_types(over, _MUTABLE_IDS)), _find_weakly_held(followed))
     tuples = of_types(over, _UNCHANGING_IDS)
     found.ids.update(
         _find_below_tuples(chain(tuples, (value for value in values if id(type(value)) in _UNCHANGING_IDS)))
@@ -630,6 +631,7 @@ def _walk(
         level = []  # no holder of what is counted
         followed = of_types(below, _FOLLOWED_IDS)
         del below
+        found.ids.update(_find_weakly_held(followed))
         mutable = of_types(followed, _MUTABLE_IDS)
         seen += len(followed)
         found.complete = found.complete and seen <= LARGE
@@ -660,6 +662,12 @@ def _walk(
         level = list(fresh.values())
         del fresh
         copies = 0
+
+
+def _find_weakly_held(followed: list[Any]) -> Iterable[int]:
+    """The ids of frozen sets that a weak reference leads to: that one is dead where the very set is not loaded with it."""
+    frozen = of_types(followed, _FROZEN_IDS)
+    return ids_of(compress(frozen, map(weakref.getweakrefcount, frozen)))
 
 
 def _find_below_tuples(

@@ -107,3 +107,34 @@ def test_a_librarys_method_counts_where_what_it_is_called_on_does_not_keep_the_r
         nb.run("import collections, functools, weakref\nclass C: pass\nc, log = C(), collections.UserList()")
         nb.run(f"r = weakref.ref(c, {called})")
         assert "log" in names_changed(nb.run("del c"))
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        "[frozen]",
+        "(1, frozen)",
+        "frozenset([frozen])",
+        "{'k': (frozen,)}",
+        "[(n, frozen) for n in range(4_000)]",
+        "P()",
+    ],
+)
+def test_a_weak_reference_to_a_frozen_set_leads_to_it_wherever_that_lies(held: str) -> None:
+    looks = "(r() is not None, set(r()), [one is r() for one in (*s, *d.values(), *e)])"
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        nb.run(
+            "import weakref\nfrozen = frozenset(['a', 'b'])\nclass P:\n    def __init__(self): self.at = {frozen: 1}\n"
+            f"held = {held}\nr = weakref.ref(frozen); s = weakref.WeakSet([frozen])\n"
+            "d = weakref.WeakValueDictionary(k=frozen); e = weakref.WeakKeyDictionary({frozen: 1})"
+        )
+        late = nb.run("del frozen")
+        nb.run("other = r() is not None")
+        nb.run("held = None")
+        assert nb.look("r()") is None
+        nb.checkout(late)
+        assert nb.look(looks) == (True, {"a", "b"}, [True] * 3)
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(late)
+        assert nb.look(looks) == (True, {"a", "b"}, [True] * 3)

@@ -863,12 +863,22 @@ def reduce_weak_dict(pickler: Pickler, mapping: Any) -> Any:
     pickler.dump_record.instances.append(mapping)
     contents = {} if id(mapping) in pickler.derived else dict(mapping.items())
     pickler.keepalive.append(contents)
+    _note_frozen_sets(pickler, (*contents, *contents.values()))
     return type(mapping), (contents,)
 
 
 def reduce_weak_set(pickler: Pickler, members: Any) -> Any:
     pickler.dump_record.instances.append(members)
-    return type(members), (list(members),)
+    found = list(members)
+    _note_frozen_sets(pickler, found)
+    return type(members), (found,)
+
+
+def _note_frozen_sets(pickler: Pickler, held: Iterable[object]) -> None:
+    """What is held weakly is met by no walk; but for frozen sets it is noted when it is pickled."""
+    frozen = tuple(one for one in held if type(one) is frozenset)
+    if frozen:
+        pickler.dump_record.roots.append(frozen)
 
 
 def reduce_mapping_proxy(pickler: Pickler, proxy: Any) -> Any:
