@@ -28,7 +28,14 @@ from typing import TYPE_CHECKING, Any
 
 from xxhash import xxh3_128_digest
 
-from agent_kernel.values.introspection import ATOM_IDS, class_dict, instance_dict, module_name, names_of_slots
+from agent_kernel.values.introspection import (
+    ATOM_IDS,
+    class_dict,
+    instance_dict,
+    is_made_without_slots,
+    module_name,
+    names_of_slots,
+)
 from agent_kernel.values.pickler import Later, Pickler
 from agent_kernel.values.reducers.code import digest_of_function, holds_only_atoms, is_easy
 from agent_kernel.values.restore import classes as restore
@@ -313,6 +320,8 @@ def skeleton(kind: type[Any]) -> tuple[object, ...]:
         return "struct", kind.__name__, _struct_fields(kind), kind.__bases__, kind.__module__, _struct_options(kind)
     attributes: dict[str, object] = {name: vars(kind)[name] for name in _IN_SKELETON if name in vars(kind)}
     attributes["__qualname__"] = kind.__qualname__
+    if is_made_without_slots(kind):
+        attributes.pop("__slots__", None)
     return "class", type(kind), kind.__name__, kind.__bases__, dict(sorted(attributes.items()))
 
 
@@ -554,6 +563,8 @@ def _attributes(kind: Any) -> Iterator[tuple[str, object]]:
     is_enum = issubclass(kind, enum.Enum)
     made_by_c = _names_made_by_c(kind)
     in_skeleton = _IN_SKELETON - _AGAIN_LATER
+    if is_made_without_slots(kind):
+        in_skeleton -= {"__slots__"}
     for name, found in list(vars(kind).items()):
         if name in _NOT_SAVED or name in made_by_c or (name in in_skeleton and not (is_enum and name == "__doc__")):
             continue

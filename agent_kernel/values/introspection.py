@@ -158,8 +158,19 @@ def instance_dict(value: object) -> dict[str, object]:
     return {}
 
 
+def is_made_without_slots(kind: type[Any]) -> bool:
+    """Whether a class that says `__slots__` was given that later: its objects have a dict that it would not have let them have."""
+    own: Any = class_dict(kind)
+    if "__slots__" not in own or "__dict__" not in own or not is_dict_slot(own["__dict__"]):
+        return False
+    named = own["__slots__"]
+    return "__dict__" not in ({named} if isinstance(named, str) else set(named))
+
+
 def names_of_slots(kind: type[Any]) -> set[str]:
     """The names under which a class was made with slots."""
+    if is_made_without_slots(kind):
+        return set()
     named: Any = class_dict(kind).get("__slots__", ())
     names = {named} if isinstance(named, str) else set(named)
     prefix = f"_{kind.__name__.lstrip('_')}"

@@ -1115,3 +1115,17 @@ def test_a_generic_struct_of_msgspec_comes_back() -> None:
         assert nb.look("msgspec.convert({'held': 3}, Box[int]).held, Named(3, name='b').name") == (3, "b")
         with pytest.raises(nb.look("msgspec.ValidationError")):  # type: ignore[call-overload]
             nb.look("msgspec.convert({'held': 'a'}, Box[int])")
+
+
+@pytest.mark.parametrize("kept", ["('x', 'y')", "'x'", "['x', '__weakref__']"])
+def test_objects_keep_their_attributes_where_their_class_was_given_slots_later(kept: str) -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        made = nb.run(f"class P: pass\nP.__slots__ = {kept}\np = P(); p.x = p.other = [1]")
+        assert made.unsaved == ()
+        nb.run("p.other.append(2)")
+        nb.checkout(made)
+        assert nb.look("(p.x, p.other is p.x)") == ([1], True)
+    with Notebook(Repository.open(store)) as nb:
+        assert nb.checkout(made).unsaved == ()
+        assert nb.look(f"(p.x, p.other is p.x, P.__slots__ == {kept})") == ([1], True, True)
