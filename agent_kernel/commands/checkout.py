@@ -493,7 +493,7 @@ def merge_arguments(parser: Parser) -> None:
         "A variable that one side changed is taken from that side. Of dicts that both changed, each key is taken so, in a\n"
         "notebook; --ours and --theirs settle the keys that clash, and other variables as a whole, as git's -X does. On\n"
         "the command line nothing is loaded, so dicts too are kept or taken as a whole. Variables that share objects are\n"
-        "one value, taken from one side: a choice for one of them is for all. What one side alone made stays."
+        "one value, taken from one side: a choice for one of them is for all. A variable that only one side created stays."
     )
 
 

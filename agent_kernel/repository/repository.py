@@ -425,7 +425,8 @@ class Repository:
 
         Args:
             choose_ours: names whose conflict is settled by keeping what we have, for all that move with them.
-            choose_theirs: names whose conflict is settled by taking theirs. What one side alone made stays in any case.
+            choose_theirs: names whose conflict is settled by taking theirs.
+                A variable that only one side created stays in any case.
 
         Raises:
             MergeChoiceError: of names that move together, both sides were chosen.

@@ -753,7 +753,7 @@ def reduce_slot(pickler: Pickler, slot: types.MemberDescriptorType) -> Any:
     kind: type[Any] = slot.__objclass__
     if kind.__module__ != "__main__" or class_dict(kind).get(slot.__name__) is slot:
         return NotImplemented
-    return pickler.refuse(slot, f"the class {kind.__name__} no longer leads to it")
+    return pickler.refuse(slot, f"the class {kind.__name__} no longer has this slot")
 
 
 def reduce_slice(pickler: Pickler, found: slice) -> Any:

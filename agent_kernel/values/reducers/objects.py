@@ -165,7 +165,9 @@ def _hides_attributes(kind: type) -> bool:
 
 
 def refuse_hidden_attributes(pickler: Pickler, value: Any) -> Any:
-    return pickler.refuse(value, f"{type(value).__name__} defines __dict__ itself, which hides what its objects hold")
+    return pickler.refuse(
+        value, f"{type(value).__name__} defines __dict__ itself, which hides the attributes of its objects"
+    )
 
 
 def refuse_temporary(pickler: Pickler, value: Any) -> Any:

@@ -534,7 +534,7 @@ def bare_instance(kind: Any, maker: Any, *arguments: object) -> object:
 def bare_struct(kind: Any) -> Any:
     """A struct of msgspec without its fields, and past its `__post_init__`: Python has no call that makes one."""
     if type(kind).__module__ != "msgspec._core":
-        raise TypeError(f"{kind.__name__} is no struct of msgspec any more")
+        raise TypeError(f"{kind.__name__} is no longer a struct of msgspec")
     return allocate(kind, 0)
 
 
