@@ -1,9 +1,9 @@
-"""Sets and dicts of which an item leads back to them, where the hash of that item may come of what it leads to.
+"""Find sets and dicts that one of their items leads back to, where the hash of that item may depend on what it leads to.
 
 pickle fills a set as soon as it has the items. An item that leads back to the set is not finished then: some object on the
-way gets what it holds only after the set. A hash that is computed now fails, or is another one than later, and the item is
-not found any more. A commit finds such groups, and only they are loaded with sets and dicts filled last: that takes several
-times as long.
+way gets what it holds only after the set. A hash that is computed now fails, or differs from the later one, and a look-up
+does not find the item. A commit looks for such groups, because to fill sets and dicts last takes several times as long:
+only these groups are loaded so.
 """
 
 # What is walked here is anyone's objects.
@@ -26,10 +26,10 @@ from agent_kernel.quiet import seldom_collected
 from agent_kernel.values.aliases import Dump
 from agent_kernel.values.introspection import (
     collector_tells_all,
+    defines_hash,
     derives_from,
     ids_of,
     referents,
-    says_hash,
     that_lead_on,
     types_of,
 )
@@ -37,13 +37,13 @@ from agent_kernel.values.introspection import (
 _CONTAINERS: tuple[type, ...] = (list, dict, tuple, set, frozenset, types.CellType)
 _CONTAINER_IDS = frozenset(map(id, _CONTAINERS))
 _FILLED_IDS = frozenset(map(id, (dict, set, frozenset)))
-_MOST_WALKED = 200_000  # objects; of more, nobody waits for an answer
+_MOST_WALKED = 200_000  # objects; a group of more that has a possible cycle is loaded the slow way
 
 
 def is_filled_too_early(dump: Dump) -> bool:
-    """Whether a set or dict of what was dumped is filled before the hash of one of its items can be known."""
+    """Whether pickle would fill a set or dict of this dump before the hash of one of its items can be known."""
     noted = [*dump.instances, *dump.opaque]
-    kinds = {id(kind) for kind in types_of(noted) if says_hash(kind)}
+    kinds = {id(kind) for kind in types_of(noted) if defines_hash(kind)}
     if not kinds:
         return False
     hashed = list(compress(noted, map(kinds.__contains__, ids_of(map(type, noted)))))
@@ -54,17 +54,15 @@ def is_filled_too_early(dump: Dump) -> bool:
         holders = _find_holders(walked, hashed_ids)
         if dump.is_flat or len(walked) > _MOST_WALKED:
             return bool(holders)
-        return bool(holders) and _has_circle(
-            _walk([key for keys in holders.values() for key in keys], noted_ids), holders
-        )
+        return bool(holders) and _has_cycle(_walk(list(chain.from_iterable(holders.values())), noted_ids), holders)
 
 
-def _has_circle(walked: dict[int, Any], holders: dict[int, list[Any]]) -> bool:
-    """Whether a set or dict among these is led to by one of the items that it has here."""
-    walked = _without_ends(walked)  # what only leads to a holder is in no circle with it
+def _has_cycle(walked: dict[int, Any], holders: dict[int, list[Any]]) -> bool:
+    """Whether an item of a set or dict among `holders` leads back to it."""
+    walked = _drop_sources(walked)  # what only leads to a holder is not in a cycle with it
     holders = {item: keys for item, keys in holders.items() if item in walked}
     ids = frozenset(walked)
-    # Of objects that all lead to each other, to follow one is enough, and much faster than to find which do.
+    # Where all objects lead to each other, one item shows it, much faster than Tarjan's algorithm.
     if any(item in _walk(list(holders[item]), ids) for item in islice(holders, _FEW)):
         return True
     return bool(holders) and any(
@@ -75,24 +73,21 @@ def _has_circle(walked: dict[int, Any], holders: dict[int, list[Any]]) -> bool:
 _FEW = 2
 
 
-def _without_ends(nodes: Mapping[int, Any]) -> dict[int, Any]:
-    """Without those that nothing else of these leads to, again and again: what is left is in circles, or led to by one.
-
-    All of one level are taken at once.
-    """
-    waiting = Counter(_ways_of(nodes.values(), nodes))  # how many ways lead to each
+def _drop_sources(nodes: Mapping[int, Any]) -> dict[int, Any]:
+    """Remove the nodes that no other node leads to, until there are none. The rest is in a cycle, or a cycle leads to it."""
+    waiting = Counter(_successors(nodes.values(), nodes))  # how many references lead to each
     left = dict(nodes)
     level = list(nodes.keys() - waiting.keys())
     while level:
         taken = [left.pop(item) for item in level]
-        followed = Counter(_ways_of(taken, nodes))
+        followed = Counter(_successors(taken, nodes))
         level = [item for item, count in followed.items() if waiting[item] == count]
         waiting.subtract(followed)
     return left
 
 
-def _ways_of(values: Iterable[Any], nodes: Container[int]) -> Iterable[int]:
-    """The ids of the nodes that these lead to, for each way: of each object it is told what it would be told alone."""
+def _successors(values: Iterable[Any], nodes: Container[int]) -> Iterable[int]:
+    """The ids of the nodes that these values refer to, once for each reference, also where two values refer to one node."""
     values = list(values)
     plain = frozenset(id(kind) for kind in types_of(values) if not _is_special(kind) and collector_tells_all(kind))
     are_plain = list(map(plain.__contains__, ids_of(map(type, values))))
@@ -106,7 +101,7 @@ def _walk(level: list[Any], noted: AbstractSet[int]) -> dict[int, Any]:
     """What these objects lead to, by id: only what was dumped, and the containers between."""
     found: dict[int, Any] = dict(zip(ids_of(level), level, strict=True))
     while level and len(found) <= _MOST_WALKED:
-        below = that_lead_on(_held_by(level))  # first: most are texts and numbers
+        below = that_lead_on(_held_by(level))  # first, because most are texts and numbers
         fresh = dict(zip(ids_of(below), below, strict=True))
         for known in fresh.keys() & found.keys():
             del fresh[known]
@@ -137,12 +132,12 @@ def _held_by(values: list[Any]) -> list[Any]:
 
 
 def _is_special(kind: type) -> bool:
-    """Whether what the collector tells of an object is not what its hash may come of."""
+    """Whether the hash of an object may depend on other things than those that the collector names."""
     return kind is types.FunctionType or derives_from(kind, weakref.ReferenceType)
 
 
 def _find_holders(walked: Mapping[int, Any], hashed: AbstractSet[int]) -> dict[int, list[Any]]:
-    """The sets and dicts among these, and their items of which code says the hash, or that are made of such."""
+    """The sets and dicts among these by id, each with its items whose hash code defines, or which contain such an item."""
     values = list(walked.values())
     kinds = frozenset(id(kind) for kind in types_of(values) if _is_filled(kind))
     filled = list(compress(values, map(kinds.__contains__, ids_of(map(type, values)))))
@@ -155,7 +150,7 @@ def _find_holders(walked: Mapping[int, Any], hashed: AbstractSet[int]) -> dict[i
 
 
 def _that_may_hold(filled: list[Any], hashed: AbstractSet[int]) -> Iterator[Any]:
-    """Without the builtin sets and dicts that hold nothing else than texts, say: nearly all are attribute dicts of objects."""
+    """Leave out builtin sets and dicts whose keys are all texts, say: nearly all are attribute dicts of objects."""
     are_builtin = list(map(_FILLED_IDS.__contains__, ids_of(map(type, filled))))
     yield from compress(filled, map(operator.not_, are_builtin))
     builtin = list(compress(filled, are_builtin))
@@ -179,12 +174,12 @@ def _keys_of(value: Any) -> Iterable[Any]:
 
 
 def _passes_on(kind: type) -> bool:
-    """Whether the hash of an object is made of those of others."""
+    """Whether the hash of an object is made from the hashes of others."""
     return kind is tuple or kind is frozenset or derives_from(kind, weakref.ReferenceType)
 
 
 def _components(nodes: Mapping[int, Any]) -> Iterator[set[int]]:
-    """The ids of those that lead to each other, one strongly connected component after the other.
+    """The ids of the nodes in each strongly connected component.
 
     Source: Tarjan, Depth-first search and linear graph algorithms (1972), without recursion.
     """
@@ -192,31 +187,31 @@ def _components(nodes: Mapping[int, Any]) -> Iterator[set[int]]:
     lowest: dict[int, int] = {}
     waiting: dict[int, None] = {}
     for start in nodes:
-        path = [] if start in order else [(start, _ways_from(start, nodes))]
+        path = [] if start in order else [(start, _iterate_successors(start, nodes))]
         while path:
-            item, ways = path[-1]
+            item, successors = path[-1]
             if item not in order:
                 order[item] = lowest[item] = len(order)
                 waiting[item] = None
-            following = next(ways, None)
+            following = next(successors, None)
             if following is None:
                 path.pop()
                 if path:
                     lowest[path[-1][0]] = min(lowest[path[-1][0]], lowest[item])
                 if lowest[item] == order[item]:
-                    yield _take_until(item, waiting)
+                    yield _pop_until(item, waiting)
             elif following not in order:
-                path.append((following, _ways_from(following, nodes)))
+                path.append((following, _iterate_successors(following, nodes)))
             elif following in waiting:
                 lowest[item] = min(lowest[item], order[following])
 
 
-def _ways_from(item: int, nodes: Mapping[int, Any]) -> Iterator[int]:
-    return iter(list(_ways_of([nodes[item]], nodes)))
+def _iterate_successors(item: int, nodes: Mapping[int, Any]) -> Iterator[int]:
+    return iter(list(_successors([nodes[item]], nodes)))
 
 
-def _take_until(item: int, waiting: dict[int, None]) -> set[int]:
-    """Those that came after an object, and itself."""
+def _pop_until(item: int, waiting: dict[int, None]) -> set[int]:
+    """Remove and return the last ids, back to `item`."""
     part: set[int] = set()
     while item not in part:
         part.add(waiting.popitem()[0])

@@ -93,8 +93,8 @@ def is_made_in_python(kind: type) -> bool:
     return bool(flags_of(kind) & _HEAP_TYPE) and type(class_dict(kind).get("__new__")) is not BuiltinFunctionType
 
 
-def says_hash(kind: type) -> bool:
-    """Whether code says what the hash of an object is; else it is which object it is."""
+def defines_hash(kind: type) -> bool:
+    """Whether a class, or a base of it, defines the hash of its objects. Otherwise the hash comes from the identity."""
     found = next((class_dict(base)["__hash__"] for base in bases_of(kind) if "__hash__" in class_dict(base)), None)
     return found is not None and found is not object.__hash__
 
@@ -159,7 +159,7 @@ def instance_dict(value: object) -> dict[str, object]:
 
 
 def is_made_without_slots(kind: type[Any]) -> bool:
-    """Whether a class that says `__slots__` was given that later: its objects have a dict that it would not have let them have."""
+    """Whether a class got its `__slots__` after it was made. Then they have no effect, and its objects have a dict."""
     own: Any = class_dict(kind)
     if "__slots__" not in own or "__dict__" not in own or not is_dict_slot(own["__dict__"]):
         return False
@@ -168,7 +168,7 @@ def is_made_without_slots(kind: type[Any]) -> bool:
 
 
 def names_of_slots(kind: type[Any]) -> set[str]:
-    """The names under which a class was made with slots."""
+    """The names of the slots that a class was made with."""
     if is_made_without_slots(kind):
         return set()
     named: Any = class_dict(kind).get("__slots__", ())
@@ -221,12 +221,12 @@ def referents(values: Iterable[Any]) -> list[Any]:
 
 
 def collector_tells_all(kind: type) -> bool:
-    """Whether the collector alone tells what `referents` tells of each object of this class."""
-    return not _INLINE_VALUES or id(kind) in _TOLD_IDS
+    """Whether `gc.get_referents` alone gives what `referents` gives for each object of this class."""
+    return not _INLINE_VALUES or id(kind) in _WITHOUT_DICT_IDS
 
 
-_TOLD: tuple[type, ...] = (list, tuple, set, frozenset, CellType)
-_TOLD_IDS = frozenset(map(id, _TOLD))
+_WITHOUT_DICT: tuple[type, ...] = (list, tuple, set, frozenset, CellType)
+_WITHOUT_DICT_IDS = frozenset(map(id, _WITHOUT_DICT))
 
 
 def that_lead_on(containers: list[Any]) -> list[Any]:
@@ -358,7 +358,7 @@ _value = attrgetter("value")
 copy_memory = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t)(
     ("PyBytes_FromStringAndSize", ctypes.pythonapi)
 )
-# Functions of Python's own are found here, once: to find one is what a step of an agent without the right to call C code would do.
+# Functions of CPython are looked up here, at the import. The gate stops a look-up of C code while a step of an agent runs.
 allocate = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_ssize_t)(
     ("PyType_GenericAlloc", ctypes.pythonapi)
 )
