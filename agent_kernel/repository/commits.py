@@ -718,7 +718,7 @@ class Tree:
             yield from self._rows(child, prefix)
 
     def leaf_ids(self) -> list[ObjectId]:
-        """The nodes that hold the rows, in order of the names. None of them is read."""
+        """The ids of the nodes that hold the rows, in order of the names. Does not read these nodes, unless the root is one."""
         ids = [self.id]
         while ids and level_of((nodes := self._nodes(ids))[0]):
             ids = _children(nodes)
@@ -727,7 +727,7 @@ class Tree:
         return ids
 
     def leaf_rows(self, ids: Sequence[ObjectId]) -> list[list[tuple[str, bytes]]]:
-        """Names and encoded entries of some of these nodes."""
+        """The names and encoded entries in each of these nodes."""
         return [list(self._rows(node, "")) for node in self._nodes(ids)]
 
     def names_back(self, prefix: str = "") -> Iterator[str]:

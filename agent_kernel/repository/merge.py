@@ -3,7 +3,7 @@
 The unit of a merge is what has to move together: names that share a value on any side, and, where both sides changed
 a class of the notebook differently, all names that need it. Keys in a unit are names and class entries alike (those
 begin with NUL). A unit that one side changed is taken from that side; one that both changed differently is a conflict.
-Whichever side is chosen then, what one side alone made stays.
+A variable that only one side created stays, whichever side is chosen.
 """
 
 from __future__ import annotations
@@ -84,11 +84,11 @@ class _Merge:
     def _settle(
         self, unit: Collection[str], choose_ours: set[str], choose_theirs: set[str]
     ) -> tuple[Collection[str], Collection[str]]:
-        """Which names of a unit come from their side, and which are in conflict."""
+        """Returns the names of a unit that come from their side, and those in conflict."""
         made_by_us, made_by_them = self._find_new(unit, self._ours), self._find_new(unit, self._theirs)
         names = [name for name in unit if not name.startswith("\0")]
         of_both = [name for name in names if name not in made_by_us | made_by_them]
-        # A choice for what one side alone made says nothing of the others, unless there are no others.
+        # To choose a variable that only one side created does not settle the others, unless there are no others.
         for_ours = choose_ours.intersection(unit) - (made_by_us if of_both else set[str]())
         for_theirs = choose_theirs.intersection(unit) - (made_by_them if of_both else set[str]())
         _require_one_side(unit, for_ours, for_theirs)
@@ -120,12 +120,12 @@ class _Merge:
         }
 
     def _find_new(self, unit: Iterable[str], side: Tree) -> set[str]:
-        """What one side alone made. It stays what it is, as when a cell binds anew the names that it shared objects with."""
+        """The names that only this side created. They keep their values, as if a cell bound anew the names they share objects with."""
         other = self._theirs if side is self._ours else self._ours
         new = {name: side.get(name) for name in unit if name not in other and name not in self._base}
         found = {name: entry for name, entry in new.items() if entry is not None and not name.startswith("\0")}
         values = {_group_of(entry) for entry in found.values()} - {None}
-        # With classes that are saved in one with them.
+        # And classes that are saved together with them.
         return found.keys() | {name for name, entry in new.items() if entry is not None and _group_of(entry) in values}
 
     def _join_groups(self) -> None:
@@ -254,7 +254,7 @@ def _changes(base: Tree, side: Tree) -> Mapping[str, Entry | None]:
 
 
 def _group_of(entry: Entry) -> object | None:
-    """What the names of one value have in common; None of a value with one name."""
+    """What the names of one value have in common; None for a value with one name."""
     return (entry.alias_group, entry.manifest, entry.value) if entry.alias_group else None
 
 

@@ -180,10 +180,11 @@ EVALUATE = frozenset({"eval", "query", "evaluate", "exec", "execute", "sql", "ru
 
 
 def not_used(source: str, words: Collection[str], namespace: Mapping[str, object]) -> set[str]:
-    """Those of the words that are only attributes, keys, a function's own names or words of docstrings in the source.
+    """The words that the source uses only as attributes, keys, a function's own names, or in docstrings.
 
-    `df.a` and `df["a"]` use no variable `a`, and neither does `def f(a): ...`. None, where the source names something that may lead past the variables that it names: a module that does not belong to a library,
-    or one that finds modules, as in `sys.modules["helper"].rows`. Also none if the source is not plain Python.
+    `df.a` and `df["a"]` use no variable `a`, and neither does `def f(a): ...`. The result is empty if the source is not plain
+    Python, or names something that may lead to other variables: a module that does not belong to a library, or one that
+    finds modules, as in `sys.modules["helper"].rows`.
     """
     try:
         tree = ast.parse(source)

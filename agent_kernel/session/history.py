@@ -503,17 +503,17 @@ def variables(names: Iterable[str]) -> list[str]:
 
 
 class _Leaf(NamedTuple):
-    """Of the names in one node of a tree those that share a value, or take classes to be loaded: most do neither."""
+    """The names in one node of a tree that share a value, or need classes to load. Most do neither."""
 
     sharing: dict[str, _Value]
     classes: dict[str, tuple[str, ...]]
-    unread: frozenset[str]  # their manifests cannot be read
+    unread: frozenset[str]  # names whose manifest cannot be read
 
 
 class EntryIndex:
-    """Finds those of thousands of names that share a value or take a class.
+    """Finds which of thousands of names share a value or need a class.
 
-    What is found in a node of a tree is kept while trees have that node: the trees of two commits have nearly all of them in common.
+    Keeps what it found in each node for the next tree: the trees of two commits have nearly all nodes in common.
     """
 
     def __init__(self, repo: Repository) -> None:
@@ -521,7 +521,7 @@ class EntryIndex:
         self._known: dict[ObjectId, _Leaf] = {}
 
     def find_sharing(self, tree: Tree, values: Collection[_Value], names: Collection[str]) -> dict[_Value, list[str]]:
-        """Those of the names that have one of the values."""
+        """Group these names by value, and leave out those that have none of the values."""
         found: dict[_Value, list[str]] = {}
         for leaf in self._leaves(tree) if values else ():
             for name, value in leaf.sharing.items():
@@ -530,7 +530,7 @@ class EntryIndex:
         return found
 
     def find_needed_classes(self, tree: Tree, names: frozenset[str]) -> set[str]:
-        """What the function of this name finds, of any number of names."""
+        """As the function `find_needed_classes`, in little time for any number of names."""
         grouped = class_groups(tree)
         needed: set[str] = set()
         for leaf in self._leaves(tree):
@@ -557,7 +557,7 @@ class EntryIndex:
             if entry.alias_group:
                 sharing[name] = (entry.alias_group, entry.manifest)
             if name.startswith(CLASS_PREFIX):
-                continue  # these are asked for one by one
+                continue  # `_close_over_classes` reads the few that are needed
             try:
                 needed = self.repo.read_manifest(entry).classes
             except (DamagedObjectError, NewerFormatError):
@@ -647,10 +647,10 @@ def class_groups(tree: Tree) -> ClassGroups:
 def find_needed_classes(
     repo: Repository, tree: Tree, names: Iterable[str], grouped: ClassGroups | None = None
 ) -> set[str]:
-    """Find the class entries that loading these variables takes; all there are where it cannot be told.
+    """Find the class entries that these variables need to load. If a manifest cannot be read: all class entries.
 
     Args:
-        grouped: the `class_groups` of the tree, for who asks of many names one by one.
+        grouped: the `class_groups` of the tree, for callers that ask about many names one by one.
     """
     if grouped is None:
         grouped = class_groups(tree)
@@ -661,7 +661,7 @@ def find_needed_classes(
 def _close_over_classes(
     repo: Repository, tree: Tree, todo: list[str], needed: set[str], grouped: ClassGroups
 ) -> set[str]:
-    """Add to the classes that are needed those that these names take, and those that these take in turn."""
+    """Add to `needed` the classes that these names need, and those that these classes need in turn."""
     while todo:
         entry = tree.get(todo.pop())
         if entry is not None:

@@ -374,9 +374,8 @@ def _is_as_stored(
     try:
         dumped = dump_group({name: kind}, living, namespace)
         blobs = [blob if isinstance(blob, bytes) else bytes(blob.raw()) for blob in dumped.blobs]
-        stored = msgspec.structs.replace(
-            decode_layout(manifest.layout), fills_last=False
-        )  # which only a commit finds out
+        # Only a commit looks for cycles: a dump alone does not set `fills_last`.
+        stored = msgspec.structs.replace(decode_layout(manifest.layout), fills_last=False)
         return dumped.layout == stored and blobs == [bytes(read_blob(repo.objects, blob)) for blob in manifest.blobs]
     except (*FOREIGN, RecursionError):
         return False
@@ -499,7 +498,7 @@ def read_group(
 
 
 def _classes_elsewhere(plan: Plan, members: Sequence[str], layout: Layout) -> frozenset[str]:
-    """The classes of a value that left it: they changed while the value's other names could not be loaded."""
+    """The classes that left a value: they changed while its other names could not be loaded."""
     left = [uid for uid in layout.skeletons if class_entry(uid) not in members]
     return frozenset(uid for uid in left if uid in plan.reusable or class_entry(uid) in plan.entries) or NO_NAMES
 

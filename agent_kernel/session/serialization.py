@@ -240,7 +240,7 @@ _MOST_NOTED = 1_000
 
 
 def _note_named(root: object, dump: Dump) -> None:
-    if root_of(root) is not root:  # no figure; and many objects, as tuples with names, bear no weak reference
+    if root_of(root) is not root:  # not a figure; many other objects, such as named tuples, take no weak reference
         return
     if len(_named_in) >= _MOST_NOTED:
         _named_in.clear()
@@ -847,7 +847,7 @@ class Dumps:
             compared.dumped.reach = reach_of(members, compared.dumped.dump)
         if len(group.members) == 1 and not self.components.is_led(members):
             self._keep(group.members[0], members, compared)
-            return [*self._new_classes(compared.dumped), *self._seen_through(group.members[0])]
+            return [*self._new_classes(compared.dumped), *self._find_users_of_changed_slots(group.members[0])]
         if compared.dumped.layout.long >= 0:
             return self._split_around(group, compared, follow)
         self.staged.drop(group)
@@ -923,7 +923,7 @@ class Dumps:
         self._keep(name, members, compared)
         for component in compared.dumped.dump.met:
             follow |= component.dump.globals_used
-        return [*self._new_classes(compared.dumped), *self._seen_through(name)]
+        return [*self._new_classes(compared.dumped), *self._find_users_of_changed_slots(name)]
 
     def _is_atom(self, name: str, value: object) -> bool:
         """Whether the value is short and immutable, and was not saved together with others: then there is nothing to dump."""
@@ -1007,8 +1007,8 @@ class Dumps:
             self._as_before[roots] = made if known else None
         return self._as_before[roots]
 
-    def _seen_through(self, entry: str) -> list[str]:
-        """What is made of a class of which some slots came or went: the objects hold what the class leads to."""
+    def _find_users_of_changed_slots(self, entry: str) -> list[str]:
+        """The names of what is made of a class, if slots of it came or went: then its objects hold more or less."""
         kind = self.class_of(entry) if is_class_entry(entry) else None
         if kind is None or not self.living.classes.note_slots(entry.removeprefix(CLASS_PREFIX), kind):
             return []

@@ -141,9 +141,7 @@ class Dump(msgspec.Struct):
     loose: list[tuple[Any, str, Any]] = []
     references: list[object] = []  # of each block: what knows who has its array
     label_references: list[object] = []  # and of each Index
-    looking: list[
-        tuple[object, int]
-    ] = []  # what looks into something that others may look into, and the address of that
+    viewers: list[tuple[object, int]] = []  # objects, and the address of what each reads and writes, as others may
     globals_used: set[str] = set()
     classes: dict[str, type] = {}
     definitions: dict[DefinitionId, bytes] = {}
@@ -475,14 +473,14 @@ _OF_ONE_SAVED = 5
 def find_shared_below(items: Any, dump: Dump, apart: AbstractSet[int] = frozenset()) -> set[int]:
     """Find the ids of mutable objects in one segment that something outside the segment holds too.
 
-    `items` is the segment's own copy of its part of the container, so its items have one holder more than usual; None where
-    they are atoms.
+    `items` is the segment's own copy of its part of the container, so its items have one holder more than usual. It is None
+    if the items are atoms.
 
     Args:
         apart: ids of objects that are stored outside the segment. What one of them holds counts as held from there.
     """
     found = Reach(complete=False)
-    # No name here holds one of them: that would count.
+    # No variable here may hold an item: it would count as a holder.
     again = Counter(ids_of([*items, *items.values()] if isinstance(items, dict) else items or ()))
     found.ids.update(_find_noted_elsewhere(dump, again))
     found.ids.update(id(owner_of(array)) for array in dump.object_arrays)
@@ -519,10 +517,10 @@ def find_possibly_shared(values: Sequence[object], dump: Dump, holders: int, sto
 
 
 def _find_noted_elsewhere(dump: Dump, explained: Mapping[int, int]) -> set[int]:
-    """The ids of objects that a dump noted which have more holders than are explained, or a weak reference to them.
+    """The ids of objects noted in a dump that have more holders than are known, or that a weak reference leads to.
 
     Args:
-        explained: by id how many references more than usual are known.
+        explained: by id, how many references beyond the usual ones are known.
     """
     noted = [*dump.instances, *dump.opaque]
     limits = [_NOTED + explained.get(item, 0) for item in ids_of(noted)]
@@ -534,8 +532,8 @@ def _find_noted_elsewhere(dump: Dump, explained: Mapping[int, int]) -> set[int]:
 def common_item(one: Any, other: Any, dump: Dump) -> int | None:
     """The id of an item that two long containers both hold, if a look at some of their items finds one.
 
-    Lists, dicts and sets count, and objects of the notebook's own classes that the dump of `one` noted: what libraries
-    hold is for the caller to leave out.
+    Lists, dicts and sets count, and objects of the notebook's own classes that the dump of `one` noted. The caller leaves
+    out what libraries hold.
     """
     few, many = sorted((one, other), key=len)
     some = list(islice(_items_of(few), 0, None, max(1, len(few) // _LOOKS)))
@@ -620,7 +618,7 @@ def _walk(
 
     Args:
         objects: ids of those that count as reached where a tuple is that leads to them and has other holders.
-        shut: ids of those that count, and are not entered.
+        shut: ids of those that count as reached, and are not entered.
     """
     visited = {id(value) for value in level}.union(leaves)
     seen = len(visited)
@@ -665,7 +663,7 @@ def _walk(
 
 
 def _find_weakly_held(followed: list[Any]) -> Iterable[int]:
-    """The ids of frozen sets that a weak reference leads to: that one is dead where the very set is not loaded with it."""
+    """The ids of frozen sets that a weak reference leads to. It comes back dead unless it is loaded with that very set."""
     frozen = of_types(followed, _FROZEN_IDS)
     return ids_of(compress(frozen, map(weakref.getweakrefcount, frozen)))
 

@@ -114,7 +114,7 @@ class ClassRegistry:
         self._lost_slots.pop(uid, None)
 
     def note_slots(self, uid: str, kind: type) -> bool:
-        """Note which slots the class leads to; whether these are others than the last time: then its objects hold more or less."""
+        """Note which slots the class lost. Returns whether they changed since the last time: then its objects hold more or less."""
         led = class_dict(kind)
         lost = frozenset(name for name in names_of_slots(kind) if type(led.get(name)) is not types.MemberDescriptorType)
         before = self._lost_slots.get(uid, frozenset())
@@ -373,7 +373,7 @@ def _struct_options(kind: Any) -> dict[str, Any]:
         "forbid_unknown_fields",
     )
     options: dict[str, Any] = {name: getattr(config, name) for name in (*names, "weakref", "dict", "cache_hash")}
-    if "__orig_bases__" in vars(kind):  # what is generic is made with these alone
+    if "__orig_bases__" in vars(kind):  # msgspec makes a generic struct only with these
         options["namespace"] = {"__orig_bases__": kind.__orig_bases__}
     parameters = inspect.signature(kind).parameters
     if any(parameters[found.name].kind is inspect.Parameter.KEYWORD_ONLY for found in _own_fields(kind)):
@@ -499,7 +499,7 @@ def _make_empty(pickler: Pickler, bodies: Sequence[Body]) -> list[Content]:
     containers = [container for container in found if not _has_attributes(container)]
     if not containers:
         return []
-    # Of these nothing else tells that they are in the stream, and may be shared.
+    # Noted, because nothing else says that these are in the stream and may be shared.
     pickler.dump_record.instances += [container for container in containers if id(type(container)) not in _BUILTIN_IDS]
     pickler.stand_for([Bare(container) for container in containers], containers)
     pickler.dump_record.pickles += 1
@@ -512,7 +512,7 @@ _BUILTIN_IDS = frozenset(map(id, (list, dict, set)))
 
 
 def _has_attributes(container: Any) -> bool:
-    """Whether somebody set an attribute on a dict that takes any."""
+    """Whether a container has attributes of its own, which it would lose if it were made empty here."""
     return type(container) in (collections.OrderedDict, collections.Counter) and bool(container.__dict__)
 
 
@@ -571,7 +571,7 @@ def _attributes(kind: Any) -> Iterator[tuple[str, object]]:
         if isinstance(found, _SLOTS) and found.__objclass__ is kind and found.__name__ == name:
             continue  # slots are made by the skeleton
         if name == "__annotations__" and type(found) is dict and not found:
-            continue  # whoever asks a class for its annotations makes it have some
+            continue  # Python adds them, empty, when code first asks for them
         if is_made_again(kind, name, found):
             continue
         if is_enum and (
@@ -588,7 +588,7 @@ _SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
 def _find_lost_slots(kind: type) -> dict[str, object]:
-    """By their names the slots that were deleted from the class; where something else took the place of one, that is saved."""
+    """The names of slots that were deleted from the class. If something took the place of a slot, that is saved instead."""
     if issubclass(kind, enum.Enum) or type(kind).__module__ == "msgspec._core":
         return {}
     found: dict[str, object] = {}
@@ -599,7 +599,7 @@ def _find_lost_slots(kind: type) -> dict[str, object]:
 def _names_made_by_c(kind: type) -> set[str]:
     if type(kind).__module__ != "msgspec._core":
         return set()
-    # Its annotations are set again: what is generic is told by the very variables that the notebook has.
+    # Its annotations are set again, because those of a generic struct must hold the notebook's own type variables.
     return {name for name in vars(kind) if name.startswith("__struct_")} | {"__match_args__"}
 
 

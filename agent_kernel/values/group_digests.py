@@ -116,7 +116,7 @@ class Known(NamedTuple):
 
     Of the sets among the long ones it is not sure yet that they hold numbers and texts alone. `sees_memory`: that of arrays
     is covered, too. `stops`: the long containers, and what such as `Counter` are long, below which nothing can change.
-    `takes_many`: many objects were taken at once, which nothing but these members holds. `sees_bytes`: there are long arrays of bytes.
+    `takes_many`: many objects were taken at once, which nothing but these members holds. `sees_bytes`: bytearrays or arrays of numbers are covered.
     """
 
     digest: bytes
@@ -606,7 +606,7 @@ def _item_bytes(value: Any) -> int:
 
 
 def _read_bytes(value: Any, update: Callable[[Any], object]) -> None:
-    """Digest numbers in copies of pieces: as long as somebody looks at the memory itself, no thread can append to it."""
+    """Digest copies of pieces: a view of the memory would keep other threads from appending to it."""
     update(f"{len(value)} {getattr(value, 'typecode', '')}".encode())
     step = _PIECE_BYTES // _item_bytes(value)
     for start in range(0, len(value), step):

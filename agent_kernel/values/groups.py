@@ -72,7 +72,7 @@ class Layout(msgspec.Struct, frozen=True, omit_defaults=True):
     the objects that segments refer to by number, and then the members, which refer to those containers by number.
     `used` are variables of the group that code uses which runs while the others are loaded, and their types.
     `pins` are the tokens of what something that stays alive had hold of.
-    `fills_last`: an item of a set or dict leads back to it, so its hash is not known before all objects are there.
+    `fills_last`: an item of a set or dict leads back to it, so its hash is known only after all objects are made.
     """
 
     skeletons: tuple[str, ...] = ()
@@ -587,13 +587,13 @@ def _owners_in(dump: Dump) -> set[int]:
 
 
 def find_shared_owners(dump: Dump) -> frozenset[int]:
-    """What more than one visited object looks at: owners of object arrays, arrays of copy-on-write frames, databases, pixels."""
+    """The ids of what more than one visited object views: owners of object arrays, arrays of copy-on-write frames, databases, pixels."""
     seen: dict[int, set[int]] = {}
     arrays = [*dump.object_arrays, *dump.labels]
     for array in arrays:
         seen.setdefault(id(owner_of(array)), set()).add(id(array))
     windows = {id(owner_of(array)) for array in arrays if overlaps_itself(array)}
-    for holder, address in dump.looking:
+    for holder, address in dump.viewers:
         seen.setdefault(address, set()).add(id(holder))
     several = frozenset(owner for owner, arrays in seen.items() if len(arrays) > 1 or owner in windows)
     of_labels = set(ids_of(dump.label_references))

@@ -37,7 +37,7 @@ from agent_kernel.values.introspection import (
 _CONTAINERS: tuple[type, ...] = (list, dict, tuple, set, frozenset, types.CellType)
 _CONTAINER_IDS = frozenset(map(id, _CONTAINERS))
 _FILLED_IDS = frozenset(map(id, (dict, set, frozenset)))
-_MOST_WALKED = 200_000  # objects; a group of more that has a possible cycle is loaded the slow way
+_MOST_WALKED = 200_000  # objects; beyond, a group that may have a cycle counts as one that has
 
 
 def is_filled_too_early(dump: Dump) -> bool:

@@ -189,7 +189,7 @@ class Loader:
         return [instead.get(stream, stream) for stream in streams]
 
     def _load_rests(self, streams: list[Streams]) -> list[Streams]:
-        """Load what groups that fail have besides what fails, classes first, and then anew what wants such a class."""
+        """Load the other objects of groups that failed: groups with classes first, then again those that need such a class."""
         failed = [stream for stream in streams if stream.failure is not None]
         self._broken |= {
             uid: failure.error for one in failed if (failure := one.failure) is not None for uid in one.class_ids
@@ -207,7 +207,7 @@ class Loader:
         return [instead.get(stream, stream) for stream in streams]
 
     def _load_rest(self, stream: Streams) -> set[str]:
-        """What shares a group with an object that fails, and does not hold it, comes back; returns which of its classes do."""
+        """Load what shares a group with an object that fails and does not hold it. Returns the classes that came back."""
         failure = stream.failure
         if failure is None:
             return set(stream.class_ids)
@@ -224,10 +224,10 @@ class Loader:
         return self.classes.keys() & set(stream.class_ids)
 
     def _make_classes(self, stream: Streams, error: BaseException, lost: Collection[str]) -> dict[str, type]:
-        """Make the classes of a group anew, bare, as far as that can be.
+        """Make the classes of a group again, without their content.
 
         Args:
-            lost: those that are not made, for what they hold cannot be.
+            lost: ids of classes that are not made, because they hold what cannot be loaded.
         """
         for uid in stream.class_ids:
             for known in (self.classes, self.new_classes, self._broken):

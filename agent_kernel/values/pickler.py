@@ -163,9 +163,9 @@ class Pickler(pickle.Pickler):
         # Names of attributes, and others by the ids of their items: each is written once.
         self.written: dict[tuple[object, ...], tuple[object, ...]] = {}
         self.known_of_types: dict[tuple[object, ...], Any] = {}  # what reducers found out, as long as this dump lasts
-        # By the ids of texts of matplotlib what attributes of theirs are saved as that each drawing sets.
+        # By the ids of parts of a matplotlib figure: attributes that each drawing sets, with the values to save instead.
         self.set_when_drawn: dict[int, dict[str, Any]] = {}
-        self.graph_nodes: set[object] = set()  # of torch, from which this record has all parameters
+        self.graph_nodes: set[object] = set()  # of torch graphs whose parameters this record has
         self.marker: NanMarker | None = None  # where NaNs are met: says which they are
         own = gc.get_referents(self)  # before the memo holds anything
         self._count_of_own, self._sum_of_own = len(own), sum(map(id, own))
@@ -501,9 +501,9 @@ class Pickler(pickle.Pickler):
             use = MemoryUse(value, OBJECTS, id(value), id(value) + 1, self._written(value))
             self.dump_record.memory.append(use)
 
-    def looks_into(self, holder: object, address: int) -> None:
-        """Note the address of what an object changes and shows, as others may do: a database in memory, the pixels of a picture."""
-        self.dump_record.looking.append((holder, address))
+    def note_view(self, holder: object, address: int) -> None:
+        """Note what an object reads and writes, by its address: others may share it, as a database in memory or pixels."""
+        self.dump_record.viewers.append((holder, address))
         self.dump_record.memory.append(MemoryUse(holder, OBJECTS, address, address + 1))
 
     def identify_items(self, array: Any, *, private: bool = False) -> None:

@@ -273,9 +273,9 @@ def _counts(kind: type) -> bool:
 
 
 def _is_given_again(kind: type) -> bool:
-    """Whether sympy gives one object for all equal ones: that of a variable may also stand in a module that is imported later.
+    """Whether sympy keeps one object for all equal ones: a module that is imported later may hold the object of a variable.
 
-    Not so of `Dummy`, a kind of `Symbol`.
+    `Dummy`, a subclass of `Symbol`, is an exception.
     """
     if module_name(kind).partition(".")[0] != "sympy":
         return False
@@ -558,7 +558,7 @@ def find_function(function: types.FunctionType, known: dict[tuple[object, ...], 
     return _find_wrapped(function)
 
 
-# By the id of what wraps a function: under which names it holds that.
+# By the id of a type that wraps a function: the names under which it holds the function.
 _WRAPPED = {
     id(classmethod): ("__func__",),
     id(property): ("fget", "fset", "fdel"),

@@ -200,7 +200,7 @@ Parts = tuple[Any, Cuts, list[Segment]]
 class Segments(msgspec.Struct):
     """All segments of some containers, one container after the other, and where they begin in each.
 
-    `shares`: two of them hold the same object, an anchor. `apart` are the ids of what is stored beside them, by all its holders.
+    `shares`: two of them hold the same object, an anchor. `apart` are the ids of what is stored beside them.
     """
 
     values: list[Any]
@@ -280,7 +280,7 @@ def dump_segments(
         anchors: ids of objects that may stand in several segments, because they will be stored beside them.
         of_atoms: ids of containers whose items cannot change, so nobody sees whether two segments share some; by a guess.
         dumped: by id what was dumped of containers before in this commit, and what is dumped now.
-        apart: ids of what is stored beside them. What that holds, and something else in a segment too, is stored beside them as well.
+        apart: ids of what is stored beside the segments. What it shares with a segment is stored beside them as well.
         notes_met: note for each segment what was pickled.
         only_atoms: give up where the guess was wrong.
     """
@@ -331,7 +331,7 @@ def _dump_parts(
     """Cut a container and pickle each part; None where that cannot be done part by part.
 
     Raises:
-        _LeadsAcrossError: an item leads to one of another part, which is no anchor.
+        _LeadsAcrossError: an item leads to an item of another part that is not an anchor.
     """
     found = _dump_atoms(value, before, names, namespace) if seems_of_atoms else None
     if found is not None or only_atoms:
@@ -403,8 +403,8 @@ _SAMPLE, _DEPTH = 10, 4  # items at either end of a segment that are looked at b
 def _seem_to_lead_across(value: Any, cuts: Cuts, item_ids: set[int]) -> bool:
     """Whether a look at a few items says that an item of another segment would be pickled with them.
 
-    The first segment of a tree's nodes may have the whole tree in it. Here that is told without pickling it, of objects
-    that are saved by their attributes and of the builtin containers in these.
+    The first segment of a tree's nodes may lead to the whole tree: this finds out without pickling it. The look follows only
+    objects that are saved by their attributes, and the builtin containers in them.
     """
     parts = _slices(value, cuts)
     first = next(parts)

@@ -27,7 +27,7 @@ class StoredGroup(msgspec.Struct, frozen=True):
     """A group to load: `stream(i)` gives the bytes of its i-th blob, `buffer(i)` a handle that reads it into memory.
 
     `slots` says which of the group's `count` values `members` are: names may have left it. `needs` are the ids of classes
-    that are stored beside it. `elsewhere` are those of these that it has, too, as they were before they left it.
+    that are stored beside it. `elsewhere` are those among them that left this group: it still has them as they were before.
     """
 
     members: tuple[str, ...]
@@ -137,7 +137,7 @@ class Streams:
         self._kind, self._hashes_last = HashingLastUnpickler, True
 
     def _hash_anew(self) -> None:
-        """Do at least this where the group is read in a way that fills sets and dicts at once."""
+        """Put the items of sets and dicts in again, where this way of reading filled them at once."""
         if self.group.layout.fills_last and not self._hashes_last and not self.group.is_plain:
             from agent_kernel.values.hashing_last import hash_anew
 
@@ -212,10 +212,10 @@ class Streams:
     def load_rest(
         self, namespace: dict[str, object], make_classes: Callable[[Collection[str]], dict[str, type]]
     ) -> None:
-        """Load what does not lead to what fails, where several names share the group; a class that holds it fails, too.
+        """Load what does not lead to the object that fails, where several names share the group. A class that holds it fails too.
 
         Args:
-            make_classes: makes the classes of the group, bare, but for those of these ids, and those that cannot be made.
+            make_classes: makes the classes of the group without their content, except those with these ids and those that cannot be made.
         """
         layout = self.group.layout
         if self.failure is None or len(self.group.slots) < 2 or self.group.is_plain:
@@ -427,7 +427,7 @@ _FOREIGN = "PosixPath" if os.name == "nt" else "WindowsPath"  # a path that this
 
 
 def _holds_broken(kind: type, broken: Sequence[object], namespace: dict[str, object]) -> bool:
-    """Whether a class is not what it was without these objects."""
+    """Whether a class is one of these objects, or holds one."""
     is_broken = id(kind) in ids_of(broken)
     return is_broken or any(leads_to(held, broken, namespace) for held in list(class_dict(kind).values()))
 

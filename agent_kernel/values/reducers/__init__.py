@@ -82,7 +82,7 @@ def without_dict(pickler: Pickler, value: Any) -> Any:
 
 
 def slotted(pickler: Pickler, value: object) -> Any:
-    """Of a notebook's class with slots: a cell may set an attribute of the class in the place of one."""
+    """An object of a notebook class with slots: a cell may replace a slot by an attribute of the class."""
     from agent_kernel.values.reducers.instances import hides_slots, reduce_slotted
 
     kind = type(value)
@@ -117,7 +117,7 @@ def is_plain(kind: type) -> bool:
 
 
 def saves_attributes(kind: type) -> bool:
-    """Whether all that an object's attributes hold is saved with it, also where some of it has to be there early."""
+    """Whether all attributes of an object are saved with it, also if some are saved early for its hash."""
     from agent_kernel.values.reducers.instances import reduce_hashed
     from agent_kernel.values.trials import own_handler
 

@@ -500,8 +500,8 @@ def digest_of_function(
 ) -> bytes:
     """Covers all that is saved of a plain function of the notebook's; empty for any other.
 
-    Plain is one without a closure or attributes, annotated with builtin types or what `typing` makes of them, whose defaults cannot change or are long
-    containers of what cannot, and whose death nobody awaits.
+    A plain function has no closure, no attributes and no callback for its end. Its annotations are builtin types or what
+    `typing` makes of them. Its defaults cannot change, or are long containers of what cannot.
 
     Args:
         members: ids of what the function is saved together with: as a default, which of them it is counts.
@@ -749,7 +749,7 @@ def reduce_method_wrapper(pickler: Pickler, method: Any) -> Any:
 
 
 def reduce_slot(pickler: Pickler, slot: types.MemberDescriptorType) -> Any:
-    """What reads and fills a slot is found in its class, by its name: a cell may have put something else there."""
+    """Save a slot as its class and name. Refuse it if a cell has put something else there."""
     kind: type[Any] = slot.__objclass__
     if kind.__module__ != "__main__" or class_dict(kind).get(slot.__name__) is slot:
         return NotImplemented
@@ -875,7 +875,7 @@ def reduce_weak_set(pickler: Pickler, members: Any) -> Any:
 
 
 def _note_frozen_sets(pickler: Pickler, held: Iterable[object]) -> None:
-    """What is held weakly is met by no walk; but for frozen sets it is noted when it is pickled."""
+    """Note frozen sets that are held weakly, since no walk meets them. Other objects are noted when they are pickled."""
     frozen = tuple(one for one in held if type(one) is frozenset)
     if frozen:
         pickler.dump_record.roots.append(frozen)

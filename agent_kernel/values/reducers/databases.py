@@ -55,7 +55,7 @@ def reduce_connection(pickler: Pickler, connection: sqlite3.Connection) -> Any:
         )
     pages = pages_of(connection)
     if pages:
-        pickler.looks_into(connection, pages)
+        pickler.note_view(connection, pages)
     is_shared = pages in pickler.shared_owners
     if connection.in_transaction or _is_locked(connection):
         return pickler.refuse(
@@ -80,7 +80,7 @@ def reduce_connection(pickler: Pickler, connection: sqlite3.Connection) -> Any:
 
 
 class SharedDatabase:
-    """A database in memory to which several connections lead. Pickles as one that they connect to."""
+    """A database in memory that several connections share. Pickles as one to connect to."""
 
     def __init__(self, image: Any) -> None:
         self.image = image
@@ -90,7 +90,7 @@ class SharedDatabase:
 
 
 def _shared_database(pickler: Pickler, connection: sqlite3.Connection, pages: int) -> SharedDatabase:
-    """The database that another connection was saved with already, or a new one."""
+    """The database, if another connection was saved with it already; otherwise a new one."""
     known: SharedDatabase | None = pickler.known_of_types.get((pages, "pages"))
     if known is None:
         known = pickler.known_of_types[pages, "pages"] = SharedDatabase(pickler.buffer(_image(connection)))
@@ -98,7 +98,7 @@ def _shared_database(pickler: Pickler, connection: sqlite3.Connection, pages: in
 
 
 def _is_locked(connection: sqlite3.Connection) -> bool:
-    """Whether another connection to the same database has a transaction open, of which the pages would show half."""
+    """Whether another connection to this database has a transaction open: the pages hold its uncommitted changes."""
     cursor = sqlite3.Connection.cursor(connection)
     try:
         cursor.execute("begin immediate")
@@ -108,11 +108,11 @@ def _is_locked(connection: sqlite3.Connection) -> bool:
     return False
 
 
-_PRIMARY = 0xFF  # of an error's code what is no detail
+_PRIMARY = 0xFF  # the bits of an extended error code that hold the primary one
 
 
 def pages_of(connection: sqlite3.Connection) -> int:
-    """Where SQLite keeps the pages of an open database: connections that share it have them in one place. 0 if that is not known."""
+    """The address of the pages of an open database, the same for all connections that share it. 0 if it is not known."""
     control = _find_file_control()
     if control is None:
         return 0

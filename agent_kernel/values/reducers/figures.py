@@ -124,10 +124,10 @@ def reduce_figure(pickler: Pickler, figure: Any) -> Any:
 
 
 def _note_background(pickler: Pickler, patch: Any) -> None:
-    """A figure that is shown or saved is given its own colours again, as numbers: neither that nor which tuple they are in is content."""
+    """Save the colours of the background as new tuples of numbers: to show or save a figure sets its own colours again so."""
     if type(patch) is not loaded_class("matplotlib.patches", "Rectangle"):
         return
-    # One by one: a dict of all attributes is made when it is asked for, and looks like one that something shares.
+    # One by one: to ask for `__dict__` makes one, which then looks as if something shares it.
     saved: dict[str, Any] = {"_stale": True}
     for name, given in (("_facecolor", "_original_facecolor"), ("_edgecolor", "_original_edgecolor")):
         color: Any = getattr(patch, name, None)
@@ -185,7 +185,7 @@ def _says_its_attributes(kind: type) -> bool:
 
 
 def reduce_axis(pickler: Pickler, axis: Any) -> Any:
-    """Leave out how far out its texts are: that follows from its other labels and from what it was drawn on last, in pixels."""
+    """Leave out how far its texts are from it, in pixels: each drawing computes that from the labels and the canvas."""
     if getattr(axis, "_autolabelpos", False) is True:  # nobody has set where the label is
         outwards = "_y" if type(axis).__name__ == "XAxis" else "_x"
         pickler.set_when_drawn[id(axis.label)] = {outwards: 0}
@@ -194,7 +194,7 @@ def reduce_axis(pickler: Pickler, axis: Any) -> Any:
 
 
 def reduce_legend(pickler: Pickler, legend: Any) -> Any:
-    """Where its parts are follows from what they show, in pixels of what it was drawn on last: each drawing sets that."""
+    """Leave out where its parts are, in pixels: each drawing computes that from what they show and from the canvas."""
     _note_frame(pickler, getattr(legend, "legendPatch", None))
     waiting: list[Any] = [getattr(legend, "_legend_box", None)]
     is_wide = getattr(legend, "_mode", None) == "expand"
@@ -219,7 +219,7 @@ _NOT_MOVED: dict[str, Any] = {"_mtx": np.eye(3).tobytes()}
 
 
 def _note_frame(pickler: Pickler, patch: Any) -> None:
-    """The frame around a text or a legend: it is saved as it is before it is drawn."""
+    """Save the frame around a text or a legend as it is before its first drawing."""
     if type(patch) is loaded_class("matplotlib.patches", "FancyBboxPatch"):
         place: dict[str, Any] = {"_x": 0, "_y": 0, "_width": 1, "_height": 1, "_mutation_scale": 1}
         pickler.set_when_drawn[id(patch)] = place
@@ -234,7 +234,7 @@ def reduce_text(pickler: Pickler, text: Any) -> Any:
 
 
 def reduce_annotation(pickler: Pickler, annotation: Any) -> Any:
-    """Where its text and its arrow are, in pixels, is set by each drawing."""
+    """Leave out where its text and its arrow are, in pixels: each drawing sets that."""
     arrow: Any = getattr(annotation, "arrow_patch", None)
     wanted: Any = getattr(annotation, "arrowprops", None)
     if type(arrow) is loaded_class("matplotlib.patches", "FancyArrowPatch") and type(wanted) is dict:
@@ -249,7 +249,7 @@ def reduce_annotation(pickler: Pickler, annotation: Any) -> Any:
 
 
 def reduce_sized(pickler: Pickler, collection: Any) -> Any:
-    """How large the marks of a scatter plot are, in pixels of what it was drawn on last, each drawing works out."""
+    """Leave out how large the marks of a scatter plot are, in pixels: each drawing computes that from the canvas."""
     transforms: Any = getattr(collection, "_transforms", None)
     if type(transforms) is np.ndarray and getrefcount(transforms) <= _OF_A_TABLE:
         pickler.set_when_drawn[id(collection)] = {"_transforms": np.empty((0, 3, 3))}

@@ -202,7 +202,9 @@ def reduce_tensor(pickler: Pickler, tensor: Any) -> Any:
     storage, offset, strides = _storage(pickler, values, low, high, device)
     dtype = str(tensor.dtype).partition(".")[2]
     made = (storage, dtype, offset, tuple(tensor.shape), strides, device)
-    gradient = tensor.grad if tensor.is_leaf or tensor.retains_grad else None  # asking others for theirs warns
+    gradient = (
+        tensor.grad if tensor.is_leaf or tensor.retains_grad else None
+    )  # torch warns if code asks others for theirs
     if tensor.grad_fn is not None:
         pickler.dump_record.held_ids |= parameters_of_graph(tensor.grad_fn, pickler.graph_nodes)
     state = (tensor.requires_grad, gradient, dict(tensor.__dict__))
@@ -214,7 +216,7 @@ def reduce_tensor(pickler: Pickler, tensor: Any) -> Any:
 
 
 def parameters_of_graph(node: Any, seen: set[Any]) -> set[int]:
-    """Ids of the tensors that `backward()` gives a gradient. The graph is not saved, and nothing else leads to them.
+    """Find the ids of tensors that get a gradient from `backward()`. Only the graph leads to them, and it is not saved.
 
     Args:
         seen: nodes that need no second look; those of this graph are added.

@@ -180,7 +180,7 @@ def _past_own_setattr(handler: Handler) -> Handler:
 
 
 def _of_class(handler: Handler) -> Handler:
-    """Make objects of the class that they are of, whichever one they say: pickle refuses those that name another."""
+    """Make objects of their real class, whatever their `__class__` says: pickle refuses objects that name another class."""
 
     def reduce_of_class(pickler: Pickler, value: Any) -> Any:
         parts = handler(pickler, value)
@@ -417,7 +417,7 @@ def handler_of_exception(kind: type[Any], other: Handler) -> Handler:
 
 
 def _past_setattr_of_exception(handler: Handler) -> Handler:
-    """Give an exception its attributes past a `__setattr__` of its class, by which Python's own way would set them."""
+    """Set the attributes of an exception past the `__setattr__` of its class, which Python would call."""
 
     def reduce_past(pickler: Pickler, error: BaseException) -> Any:
         parts = handler(pickler, error)
@@ -458,7 +458,7 @@ def _find_fields(error: BaseException) -> dict[str, object]:
 
 
 def _fields_of(kind: type) -> list[tuple[str, Any]]:
-    """The fields, by the names under which `restore.set_slot` finds them."""
+    """The fields of an exception, by the names under which `restore.set_slot` finds them."""
     fields: list[tuple[str, Any]] = []
     above: dict[str, int] = {}
     for base in bases_of(kind):
@@ -563,7 +563,7 @@ def is_struct(kind: type) -> bool:
 
 
 def reduce_struct(pickler: Pickler, value: Any) -> Any:
-    """A struct of msgspec: bare, and then its fields, where one may hold it, or a call would leave out or change something."""
+    """A struct of msgspec. It is made empty and then filled if a field may hold it, or if a call would lose or change something."""
     parts = pickler.custom(value, _struct_parts)
     if pickler.careful and not is_live(parts):
         parts = _struct_parts(value)
@@ -612,7 +612,7 @@ def answers_for_slots(kind: type[Any]) -> bool:
 
 
 def is_made_of_slots(kind: type[Any]) -> bool:
-    """Whether what an object holds is in slots, attributes and items, and no code says what of it is saved."""
+    """Whether an object holds everything in slots, attributes and items, and no code says what of it is saved."""
     own = [base for base in bases_of(kind) if not any(base is other for other in _FILLED)]
     return (
         not _is_told_arguments(kind)
@@ -630,13 +630,13 @@ _hiding: TypeCache[bool] = TypeCache()
 
 
 def hides_slots(kind: type[Any]) -> bool:
-    """Whether the name of a slot leads to something else, which pickle would ask for it, or could not set."""
+    """Whether the name of a slot leads to something else, which pickle would read, or fail to set."""
     bases = bases_of(kind)
     first = {name: class_dict(base)[name] for base in reversed(bases) for name in class_dict(base)}
     slots = [item for base in bases for item in _slots_of(base)]
     taken = [first.get(name) for base in bases for name in names_of_slots(base) - {name for name, _ in _slots_of(base)}]
     if any(getattr(type(found), "__set__", None) and getattr(found, "fset", True) for found in taken):
-        return False  # what has taken the place of a slot is asked for it
+        return False  # pickle asks what took the place of a slot
     return bool(taken) or any(first[name] is not slot for name, slot in slots)
 
 
@@ -654,7 +654,7 @@ def reduce_slotted(pickler: Pickler, value: Any) -> Any:
 
 
 def _takes_state(kind: type[Any]) -> bool:
-    """Whether code of the class takes its state; what `dataclasses` writes does no more than to set the fields."""
+    """Whether code of the class takes its state. A method that `dataclasses` writes does not count: it only sets the fields."""
     how = getattr(kind, "__setstate__", None)
     return how is not None and not _is_of_dataclasses(how)
 
@@ -841,7 +841,7 @@ def _find_left_out(value: Any, set_by_library: Collection[str]) -> tuple[dict[st
         if any(module_name(base).startswith(_COMPILED_MOMENTS) for base in bases_of(kind)):
             attributes = {name: found for name, found in attributes.items() if name[:1] != "_"}
     slots = _filled_slots(value, itertools.takewhile(is_notebook_type, kind.__mro__))
-    slots.pop("_attrs_cached_hash", None)  # which is another one in another process
+    slots.pop("_attrs_cached_hash", None)  # it differs between processes
     return attributes, slots
 
 
@@ -920,7 +920,7 @@ def handler_for(kind: type[Any]) -> Handler | None:
         return None
     if kind in copyreg.dispatch_table:
         return None
-    # What `Counter` says of its objects is a call with all items, which may have no hash yet.
+    # `Counter.__reduce__` gives a call with all items, which may have no hash yet.
     plain = (object.__reduce__, set.__reduce__, *((collections.Counter.__reduce__,) if is_notebook_type(kind) else ()))
     default = kind.__reduce_ex__ is object.__reduce_ex__ and kind.__reduce__ in plain
     return reduce_container if default else None
@@ -958,7 +958,7 @@ def _is_told_arguments(kind: type[Any]) -> bool:
 
 
 def _state_as_said(value: Any) -> Any:
-    """What pickle would find, which also goes through the items by what the class says of them."""
+    """The state that pickle would find. Pickle itself would also run the class's own code for the items."""
     state_method: Any = type(value).__getstate__
     return _state(value) if state_method is object.__getstate__ else value.__getstate__()
 

@@ -67,7 +67,7 @@ _ALIASES = frozenset(
         ("typing", "_BaseGenericAlias"),  # typing keeps these, so every annotation with Optional[int] is one object
     }
 )
-# Which keep the answers of all in one dict.
+# Classes of cached properties that keep all answers in one dict.
 _CACHED_TOGETHER = frozenset({("pandas", "CachedProperty"), ("statsmodels", "cache_readonly")})
 _CACHES = frozenset({"cached_property", "_cached_property", "cache_readonly", "CachedProperty"})
 _OF_ARGPARSE = frozenset({("argparse", "_ActionsContainer"), ("argparse", "Action")})
@@ -159,7 +159,7 @@ def can_be_made_bare(kind: type) -> bool:
 
 
 def _hides_attributes(kind: type) -> bool:
-    """Whether a class answers for `__dict__` itself: what its objects hold can neither be asked for nor set by that name."""
+    """Whether a class defines `__dict__` itself, so that its objects' attributes cannot be read or set by that name."""
     found = next((class_dict(base)["__dict__"] for base in bases_of(kind) if "__dict__" in class_dict(base)), None)
     return bool(kind.__dictoffset__) and found is not None and type(found) is not types.GetSetDescriptorType
 
@@ -374,7 +374,7 @@ def reduce_forward_reference(pickler: Pickler, value: Any) -> Any:
 
 
 def reduce_typing_alias(pickler: Pickler, value: Any) -> Any:
-    """Past a `__class_getitem__` of the notebook's, which may need what its class gets later."""
+    """Make an alias without its class's own `__class_getitem__`, which may need what the class gets later."""
     makes: Any = getattr(value.__origin__, "__class_getitem__", None)
     if not isinstance(value.__origin__, type) or getattr(makes, "__module__", "") != "__main__":
         return transparent(pickler, value)
@@ -473,7 +473,7 @@ def reduce_hash_iterator(pickler: Pickler, value: Any) -> Any:
 
 
 def reduce_pattern(pickler: Pickler, pattern: re.Pattern[Any]) -> Any:
-    """By its text; that of a `re.Scanner` has none, and pickle would write it all the same."""
+    """A pattern, by its text. That of a `re.Scanner` has no text: pickle would write it, and fail to load it."""
     if type(pattern.pattern) not in (str, bytes):
         return pickler.refuse(pattern, "a pattern of re.Scanner cannot be saved", "make the scanner again in a cell")
     return NotImplemented
@@ -484,7 +484,7 @@ def reduce_struct(_: Pickler, value: struct.Struct) -> Any:
 
 
 def reduce_of_argparse(pickler: Pickler, value: Any) -> Any:
-    """With the very text that stands for "nothing" in argparse, which asks whether a value is that object."""
+    """Save `argparse.SUPPRESS` by its name: argparse asks whether a value is that very object."""
     noted: Any = pickler.instance(value)
     parts = reduce(value) if noted is NotImplemented else noted
     nothing: str = sys.modules["argparse"].SUPPRESS
@@ -497,7 +497,7 @@ def reduce_of_argparse(pickler: Pickler, value: Any) -> Any:
 
 
 def reduce_list_iterator(pickler: Pickler, value: Any) -> Any:
-    """Where an iterator stands in a list, which may be filled after the iterator is made."""
+    """An iterator over a list, and its position, which is set later: the list may be filled after the iterator is made."""
     noted: Any = pickler.instance(value)
     parts = reduce(value) if noted is NotImplemented else noted
     if len(parts) < 3 or parts[0] is restore.live:  # exhausted, or not saved

@@ -1,7 +1,7 @@
-"""PIL: what looks at the pixels of a picture, or draws on them, comes back at the same picture.
+"""PIL: save the pixels of a picture (`im.load()`), and what draws on it (`ImageDraw.Draw(im)`), together with the picture.
 
-Neither says which picture that is: both hold what the picture holds, its core. So each picture that is saved is noted with
-its core. Where none is, because no variable leads to it any more, a picture is made around the core.
+Neither knows its picture: both hold only its core, the object that PIL keeps the pixels in. So each picture whose core has
+other holders is noted by the core. If no picture is known, because no variable leads to it, one is made around the core.
 """
 
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -24,7 +24,7 @@ _pictures: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
 
 def handler_for(kind: type[Any]) -> Handler | None:
-    """The handler of a class of PIL; None if it needs no other than those of any library."""
+    """The handler of a class of PIL; None if any library's handler will do."""
     from agent_kernel.values.reducers import objects
 
     if id(kind) == id(find_loaded("PIL.ImageDraw", "ImageDraw")):
@@ -42,19 +42,19 @@ def handler_for(kind: type[Any]) -> Handler | None:
         if _count_holders(attributes) > _OF_ONE:
             address = id(_core_in(attributes))
             _pictures[address] = picture
-            pickler.looks_into(picture, address)
+            pickler.note_view(picture, address)
         return whole(pickler, picture)
 
     return reduce_picture
 
 
 def _core_in(attributes: dict[str, Any]) -> Any:
-    """What holds the pixels of a picture, as far as they were read; nothing is read for that."""
+    """The core of a picture, which is None until PIL reads the file. Does not make PIL read it."""
     return attributes.get("_im", attributes.get("im"))
 
 
 def _count_holders(attributes: dict[str, Any]) -> int:
-    """How many references there are to the core; none where there is no core yet."""
+    """The number of references to the core; 0 without a core."""
     core = _core_in(attributes)
     return 0 if core is None else sys.getrefcount(core)
 
@@ -63,7 +63,7 @@ _OF_ONE = _count_holders({"_im": object()})
 
 
 def is_pixel_access(kind: type) -> bool:
-    """Whether this is the class of what `Image.load` gives, which has no name in any module."""
+    """Whether this is the class of what `Image.load` returns. No module has a name for it."""
     if kind.__name__ != "PixelAccess" or kind.__module__ != "builtins":
         return False
     library: Any = find_loaded("PIL.Image", "core")
@@ -71,16 +71,16 @@ def is_pixel_access(kind: type) -> bool:
         return False
     core = library.new("L", (1, 1))
     pixels = core.pixel_access(0)
-    return type(pixels) is kind and _field_of(pixels) == id(core)
+    return type(pixels) is kind and _find_core_address(pixels) == id(core)
 
 
-def _field_of(pixels: object) -> int | None:
-    """The first field of what looks at pixels: the address of the core."""
+def _find_core_address(pixels: object) -> int | None:
+    """The address of the core: the first field of the C struct."""
     return ctypes.c_void_p.from_address(id(pixels) + object.__basicsize__).value
 
 
 def reduce_pixels(pickler: Pickler, pixels: Any) -> Any:
-    core: Any = ctypes.cast(ctypes.c_void_p(_field_of(pixels)), ctypes.py_object).value
+    core: Any = ctypes.cast(ctypes.c_void_p(_find_core_address(pixels)), ctypes.py_object).value
     pickler.dump_record.opaque.append(pixels)
     return restore.pixels_of, (_picture_with(pickler, pixels, core),)
 
@@ -96,8 +96,8 @@ def reduce_drawing(pickler: Pickler, drawing: Any) -> Any:
 
 
 def _picture_with(pickler: Pickler, holder: object, core: Any) -> Any:
-    """The picture of this core."""
-    pickler.looks_into(holder, id(core))
+    """The picture of this core, or a new one around it."""
+    pickler.note_view(holder, id(core))
     known = _pictures.get(id(core))
     if known is None or _core_in(instance_dict(known)) is not core:
         known = pickler.known_of_types.get((id(core), "picture"))
@@ -105,6 +105,6 @@ def _picture_with(pickler: Pickler, holder: object, core: Any) -> Any:
         library: Any = find_loaded("PIL.Image", "Image")
         known = pickler.known_of_types[id(core), "picture"] = library()._new(core)
         pickler.keepalive.append(known)
-        pickler.muted.add(id(known))  # nothing else has it
+        pickler.muted.add(id(known))  # no variable can hold it
     pickler.dump_record.roots.append((known,))
     return known

@@ -133,7 +133,7 @@ def set_slot(made: Any, name: str, value: object) -> None:
     """Fill a slot past every `__setattr__`, also past one in C that knows no others than its own.
 
     Args:
-        name: with a number behind it, of the slots of this name the one that so many classes hide.
+        name: of the slot. A number after it says how many slots of the same name hide it: "x 1" is hidden by one.
     """
     plain, _, hidden = name.partition(" ")
     above = int(hidden or 0)
@@ -532,14 +532,14 @@ def bare_instance(kind: Any, maker: Any, *arguments: object) -> object:
 
 
 def bare_struct(kind: Any) -> Any:
-    """A struct of msgspec without its fields, and past its `__post_init__`: Python has no call that makes one."""
+    """An empty struct of msgspec, without its `__post_init__`. No call in Python makes one."""
     if type(kind).__module__ != "msgspec._core":
         raise TypeError(f"{kind.__name__} is no longer a struct of msgspec")
     return allocate(kind, 0)
 
 
 def struct_state(made: Any, state: tuple[dict[str, object] | None, dict[str, object], tuple[str, ...]]) -> None:
-    """The fields of such a struct, and the defaults of those that its class did not have when it was saved."""
+    """Set the fields of a struct. Fields that its class got after it was saved get their defaults."""
     attributes, fields, unset = state
     answering_slots_state(made, (attributes, fields))
     kind = type(made)
@@ -600,7 +600,7 @@ def hash_iterator(holder: Any, kind: str, rest: list[Any]) -> object:
 
 
 def list_iterator_state(made: Any, state: tuple[Any, int]) -> None:
-    """Set where an iterator stands. It goes no further than its list, which so far may be empty: its content follows."""
+    """Set the position of an iterator. Python limits it to the length of the list, which is filled later: lengthen that here."""
     found, position = state
     length = len(found)
     list.extend(found, [None] * (position + 1 - length))
@@ -666,12 +666,12 @@ def sqlite_memory(image: Any, isolation_level: Any, row_factory: Any, text_facto
 
 
 class _SharedDatabase:
-    """A database in memory that several connections share. It lives while one of them does, and until then while this does."""
+    """A database in memory that several connections share. It lives as long as one of them, or this object, does."""
 
     def __init__(self, image: StoredBytes) -> None:
         import sqlite3
 
-        # A new name each time: what is only looked at, or lives already, is another database.
+        # A new name each time, because the name of a living database would lead to that one.
         self.name = f"file:agent-kernel-{secrets.token_hex(12)}?mode=memory&cache=shared"
         self._first = sqlite3.connect(self.name, uri=True, check_same_thread=False)
         with contextlib.closing(sqlite3.connect(":memory:")) as aside:
@@ -700,7 +700,7 @@ def sqlite_row(names: tuple[str, ...], values: tuple[object, ...]) -> object:
 
 @functools.lru_cache(64)
 def _cursor_of(names: tuple[str, ...]) -> Any:
-    """A cursor whose results have columns of these names, which a row takes from it."""
+    """A cursor whose results have columns of these names. A row takes its names from a cursor."""
     import sqlite3
 
     columns = ", ".join('0 AS "{}"'.format(name.replace('"', '""')) for name in names)

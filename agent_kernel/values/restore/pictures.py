@@ -1,4 +1,4 @@
-"""PIL: what looks at the pixels of a picture, and what draws on it."""
+"""PIL: make the pixel access of a picture again, and what draws on it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def pixels_of(picture: Any) -> Any:
-    """What `Image.load` gives: for `pixels[x, y]`."""
+    """What `Image.load` returns, so that `pixels[x, y]` works."""
     return picture.im.pixel_access(0)
 
 
