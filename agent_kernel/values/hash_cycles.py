@@ -29,6 +29,7 @@ from agent_kernel.values.introspection import (
     defines_hash,
     derives_from,
     ids_of,
+    module_name,
     referents,
     that_lead_on,
     types_of,
@@ -43,7 +44,7 @@ _MOST_WALKED = 200_000  # objects; beyond, a group that may have a cycle counts 
 def is_filled_too_early(dump: Dump) -> bool:
     """Whether pickle would fill a set or dict of this dump before the hash of one of its items can be known."""
     noted = [*dump.instances, *dump.opaque]
-    kinds = {id(kind) for kind in types_of(noted) if defines_hash(kind)}
+    kinds = {id(kind) for kind in types_of(noted) if defines_hash(kind) and not _is_left_out(kind)}
     if not kinds:
         return False
     hashed = list(compress(noted, map(kinds.__contains__, ids_of(map(type, noted)))))
@@ -55,6 +56,15 @@ def is_filled_too_early(dump: Dump) -> bool:
         if dump.is_flat or len(walked) > _MOST_WALKED:
             return bool(holders)
         return bool(holders) and _has_cycle(_walk(list(chain.from_iterable(holders.values())), noted_ids), holders)
+
+
+def _is_left_out(kind: type) -> bool:
+    """Whether no object of a class is looked at.
+
+    The hash of a builtin method says which object it is of. Parts of a figure lead to all of it, and to walk that would
+    take as long as half of its dump: matplotlib keeps none of those with a hash in a set or dict.
+    """
+    return kind is types.BuiltinMethodType or module_name(kind).startswith("matplotlib.")
 
 
 def _has_cycle(walked: dict[int, Any], holders: dict[int, list[Any]]) -> bool:

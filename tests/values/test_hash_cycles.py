@@ -12,6 +12,7 @@ import pytest
 from agent_kernel.values import hash_cycles
 from agent_kernel.values.aliases import Dump
 from agent_kernel.values.hash_cycles import is_filled_too_early
+from tests.support.notebooks import Notebook
 
 MADE = 2_000
 
@@ -112,3 +113,20 @@ def test_attribute_dicts_of_many_objects_are_looked_at_together() -> None:
     finally:
         sys.setprofile(None)
     assert calls < MADE
+
+
+def test_a_figure_is_not_walked_for_cycles(monkeypatch: pytest.MonkeyPatch) -> None:
+    walked: list[int] = []
+    walk = hash_cycles._walk  # pyright: ignore[reportPrivateUsage]
+
+    def noted(level: list[Any], *rest: Any) -> dict[int, Any]:
+        walked.append(len(level))
+        return walk(level, *rest)
+
+    monkeypatch.setattr(hash_cycles, "_walk", noted)
+    with Notebook() as nb:
+        nb.run("import matplotlib; matplotlib.use('agg'); import matplotlib.pyplot as plt")
+        nb.run("fig, ax = plt.subplots(); ax.plot([1, 2]); fig.canvas.draw(); plt.close()")
+        assert not walked
+        nb.run("class N:\n    def __init__(self): self.held = {self}\n    def __hash__(self): return 1\nn = N()")
+        assert walked
