@@ -1172,7 +1172,9 @@ class Dumps:
             pins: what something that cannot be saved holds. It is stored so that a checkout can set it back in place.
         """
         stored = self._dump_to_store(members, compared, pins)
-        return _with_layout(stored, fills_last=True) if is_filled_too_early(stored.dumped.dump) else stored
+        dump = stored.dumped.dump
+        is_early = bool(dump.instances or dump.opaque) and is_filled_too_early(dump)
+        return _with_layout(stored, fills_last=True) if is_early else stored
 
     def _dump_to_store(
         self, members: Mapping[str, object], compared: Compared, pins: Mapping[int, references.Named]
