@@ -94,7 +94,8 @@ def test_many_objects_are_gone_through_a_few_times_however_deep_sets_lie_in_sets
 
     monkeypatch.setattr(hash_cycles, "_held_by", noted)
     assert not is_filled_too_early(Dump(instances=[*nodes]))
-    assert gone_through < 12 * MADE
+    most = 12 if sys.version_info < (3, 13) else 15  # there attribute dicts are told beside their objects
+    assert gone_through < most * MADE
 
 
 def test_attribute_dicts_of_many_objects_are_looked_at_together() -> None:

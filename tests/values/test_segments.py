@@ -283,7 +283,7 @@ def test_each_item_of_a_container_of_atoms_is_asked_for_its_type_once(
         asked.clear()
         Saved(source.format(many)).save()
         counts.append(sum(asked))
-    parts = {"pairs": 5, "a dict": 4}.get(next(name for name, made in ATOMS.items() if made is source), 1)
+    parts = {"pairs": 5, "a dict": 4}.get(next(name for name, made in ATOMS.items() if made == source), 1)
     tried = 5_000  # that many are looked at before, however long the container is
     assert all(count <= parts * many + tried for count, many in zip(counts, (20_000, 40_000, 80_000), strict=True))
 
