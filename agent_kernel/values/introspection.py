@@ -217,7 +217,10 @@ def referents(values: Iterable[Any]) -> list[Any]:
     )
     known = set(ids_of(attributes))  # what is in these was told with the object
     looking = [one for one in _find_untracked(values) if id(one) not in known]
-    return [*below, *attributes, *chain.from_iterable(map(dict.values, looking))]
+    return [*below, *attributes, *chain.from_iterable(map(_values_of, looking))]
+
+
+_values_of: Any = dict.values
 
 
 def collector_tells_all(kind: type) -> bool:
