@@ -220,7 +220,7 @@ def referents(values: Iterable[Any]) -> list[Any]:
     return [*below, *attributes, *chain.from_iterable(map(_values_of, looking))]
 
 
-_values_of: Any = dict.values
+_values_of: Any = dict[str, object].values
 
 
 def collector_tells_all(kind: type) -> bool:
