@@ -286,6 +286,14 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     preview: bytes = b""  # inline, or the id of a small object if it has an id's length
     own: bytes = b""  # of what the name's value is without those that share it; empty in entries of earlier releases
 
+    @property
+    def shared_value(self) -> tuple[str, ObjectId | None] | None:
+        """The same for all names of a tree that share a value; None if no other name shares it.
+
+        The name of the group alone does not tell: names that left it may be in another one of the same first name.
+        """
+        return (self.alias_group, self.manifest) if self.alias_group else None
+
     def is_same_value(self, other: Entry | None) -> bool:
         """Whether both stand for the same stored value. Previews do not count: they may be improved later."""
         return other is not None and (

@@ -124,9 +124,11 @@ class _Merge:
         other = self._theirs if side is self._ours else self._ours
         new = {name: side.get(name) for name in unit if name not in other and name not in self._base}
         found = {name: entry for name, entry in new.items() if entry is not None and not name.startswith("\0")}
-        values = {_group_of(entry) for entry in found.values()} - {None}
+        values = {entry.shared_value for entry in found.values()} - {None}
         # And classes that are saved together with them.
-        return found.keys() | {name for name, entry in new.items() if entry is not None and _group_of(entry) in values}
+        return found.keys() | {
+            name for name, entry in new.items() if entry is not None and entry.shared_value in values
+        }
 
     def _join_groups(self) -> None:
         names = list(self._units.names())
@@ -134,7 +136,7 @@ class _Merge:
             groups: dict[object, str] = {}
             for name in names:
                 entry = tree.get(name)
-                group = None if entry is None else _group_of(entry)
+                group = None if entry is None else entry.shared_value
                 if group is not None:
                     self._units.join(name, groups.setdefault(group, name))
 
@@ -251,11 +253,6 @@ class _Units:
 
 def _changes(base: Tree, side: Tree) -> Mapping[str, Entry | None]:
     return {name: new for name, old, new in base.diff(side) if not _is_same(old, new)}
-
-
-def _group_of(entry: Entry) -> object | None:
-    """What the names of one value have in common; None for a value with one name."""
-    return (entry.alias_group, entry.manifest, entry.value) if entry.alias_group else None
 
 
 def _is_same(one: Entry | None, other: Entry | None) -> bool:

@@ -415,10 +415,9 @@ def _names(entries: set[str]) -> tuple[str, ...]:
 
 def _find_aliases(tree: Tree, name: str) -> set[str]:
     entry = tree.get(name)
-    if entry is None or not entry.alias_group:
+    if entry is None or entry.shared_value is None:
         return set()
-    value = (entry.alias_group, entry.manifest, entry.value)
-    return {other for other, it in tree.items() if other != name and (it.alias_group, it.manifest, it.value) == value}
+    return {other for other, it in tree.items() if other != name and it.shared_value == entry.shared_value}
 
 
 def _erase(repo: Repository) -> bool:

@@ -405,7 +405,7 @@ def _find_regrouped(repo: Repository, rows: Sequence[tuple[str, Entry | None, En
     for name, *entries in rows:
         for members, entry in zip(groups, entries, strict=True):
             if entry is not None:
-                members.setdefault((entry.alias_group, entry.manifest) if entry.alias_group else name, set()).add(name)
+                members.setdefault(entry.shared_value or name, set()).add(name)
     earlier, later = ({name: names for names in members.values() for name in names} for members in groups)
     found = {name for name in same if earlier[name] != later[name] or not later[name] <= same}
     rest = (row for row in rows if row[0] in same - found)
@@ -554,8 +554,8 @@ class EntryIndex:
         unread: set[str] = set()
         for name, row in rows:
             entry = decode_entry(row)
-            if entry.alias_group:
-                sharing[name] = (entry.alias_group, entry.manifest)
+            if entry.shared_value is not None:
+                sharing[name] = entry.shared_value
             if name.startswith(CLASS_PREFIX):
                 continue  # `_close_over_classes` reads the few that are needed
             try:
@@ -625,8 +625,8 @@ def _regroup(index: EntryIndex, tree: Tree, removed: Iterable[str], rest: Collec
 
     An alias group is named after one of its own members: a name that comes to mean something else cannot be taken for one of them.
     """
-    entries = (tree.get(name) for name in removed)
-    torn = {(entry.alias_group, entry.manifest) for entry in entries if entry is not None and entry.alias_group}
+    values = (entry.shared_value for name in removed if (entry := tree.get(name)) is not None)
+    torn = {value for value in values if value is not None}
     return {
         name: msgspec.structs.replace(entry, alias_group=min(members) if len(members) > 1 else "")
         for members in index.find_sharing(tree, torn, rest).values()
@@ -639,8 +639,8 @@ def class_groups(tree: Tree) -> ClassGroups:
     """The class entries of each value that several names share: all are read."""
     grouped: ClassGroups = {}
     for name, of_class in tree.items(CLASS_PREFIX):
-        if of_class.alias_group:
-            grouped.setdefault((of_class.alias_group, of_class.manifest), []).append(name)
+        if of_class.shared_value is not None:
+            grouped.setdefault(of_class.shared_value, []).append(name)
     return grouped
 
 
@@ -665,7 +665,7 @@ def _close_over_classes(
     while todo:
         entry = tree.get(todo.pop())
         if entry is not None:
-            partners = grouped.get((entry.alias_group, entry.manifest), []) if entry.alias_group else []
+            partners = [] if entry.shared_value is None else grouped.get(entry.shared_value, [])
             try:
                 classes = repo.read_manifest(entry).classes
             except (DamagedObjectError, NewerFormatError):

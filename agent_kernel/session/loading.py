@@ -83,8 +83,7 @@ class Plan(msgspec.Struct):
 def _group(entries: Mapping[str, Entry]) -> Iterator[tuple[tuple[str, ...], dict[str, Entry]]]:
     groups: dict[tuple[str, ObjectId | None], list[str]] = {}
     for name, entry in entries.items():
-        key = (entry.alias_group, entry.manifest) if entry.alias_group else (name, None)
-        groups.setdefault(key, []).append(name)
+        groups.setdefault(entry.shared_value or (name, None), []).append(name)
     for names in groups.values():
         ordered = tuple(sorted(names, key=lambda name: entries[name].slot))
         yield ordered, {name: entries[name] for name in ordered}
@@ -147,14 +146,15 @@ class _AliasGroups:
 
     def members(self, entry: Entry) -> Sequence[str]:
         """All names that share this value; none if it is one name's alone."""
-        if not entry.alias_group:
+        value = entry.shared_value
+        if value is None:
             return ()
         if self._members is None:
             self._members = {}
             for name, found in self.tree.items():
-                if found.alias_group:
-                    self._members.setdefault(_value(found), []).append(name)
-        return self._members.get(_value(entry), ())
+                if found.shared_value is not None:
+                    self._members.setdefault(found.shared_value, []).append(name)
+        return self._members.get(value, ())
 
 
 def _with_partners(alias_groups: _AliasGroups, names: Iterable[str]) -> set[str]:
@@ -162,11 +162,6 @@ def _with_partners(alias_groups: _AliasGroups, names: Iterable[str]) -> set[str]
     wanted = set(names)
     entries = [entry for name in wanted if (entry := alias_groups.tree.get(name)) is not None]
     return wanted.union(*map(alias_groups.members, entries))
-
-
-def _value(entry: Entry) -> tuple[str, ObjectId | None]:
-    # The name of the group alone does not tell: names that left it may be in another one of the same first name.
-    return entry.alias_group, entry.manifest
 
 
 def _add_torn(made: Plan, alias_groups: _AliasGroups, stay: frozenset[str]) -> None:
@@ -220,8 +215,8 @@ def _add_needs(
     while todo:
         name = todo.pop()
         own = made.entries[name]
-        if own.alias_group and _value(own) not in closed:
-            closed.add(_value(own))
+        if own.shared_value is not None and own.shared_value not in closed:
+            closed.add(own.shared_value)
             todo += _take(made, target, alias_groups.members(own))
         if name.startswith(CLASS_PREFIX):
             anew.add(name)
@@ -268,7 +263,9 @@ def _classes_of(repo: Repository, made: Plan, name: str, target: Tree) -> tuple[
         made.unreadable[name] = error
         return ()
     left = (class_entry(uid) for uid in layout.skeletons) if own.alias_group else ()
-    return *manifest.classes, *(kind for kind in left if (now := target.get(kind)) and _value(now) != _value(own))
+    return *manifest.classes, *(
+        kind for kind in left if (now := target.get(kind)) and now.shared_value != own.shared_value
+    )
 
 
 class _Definitions:
