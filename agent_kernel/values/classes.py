@@ -591,8 +591,7 @@ def _find_lost_slots(kind: type) -> dict[str, object]:
     """The names of slots that were deleted from the class. If something took the place of a slot, that is saved instead."""
     if issubclass(kind, enum.Enum) or type(kind).__module__ == "msgspec._core":
         return {}
-    found: dict[str, object] = {}
-    found |= dict.fromkeys(sorted(names_of_slots(kind) - class_dict(kind).keys()))
+    found: dict[str, Any] = dict.fromkeys(sorted(names_of_slots(kind) - class_dict(kind).keys()))
     return found
 
 

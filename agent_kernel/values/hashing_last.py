@@ -29,7 +29,7 @@ from agent_kernel.values.restore.objects import (
     made_by,
     set_attributes,
 )
-from agent_kernel.values.streams import Finding
+from agent_kernel.values.streams import Finding, drop_operands, target_of_step
 
 # The steps of Python's unpickler are private, and have no types.
 
@@ -153,7 +153,7 @@ def _wrap_hashing_fill(step: Callable[[Any], None], below: int) -> Callable[[Any
     """Wrap a step that fills a set or dict: its items wait for the end, unless all keys are numbers and texts."""
 
     def load(self: Any) -> None:
-        target = self.stack[-below] if below else self.metastack[-1][-1]
+        target = target_of_step(self, below)
         is_set = derives_from(type(target), set)
         if not is_set and not derives_from(type(target), dict):
             step(self)
@@ -161,10 +161,8 @@ def _wrap_hashing_fill(step: Callable[[Any], None], below: int) -> Callable[[Any
         given = iter(self.stack[1 - below :] if below else list(self.stack))
         if not self.keep_for_end(target, [(key,) for key in given] if is_set else list(zip(given, given, strict=True))):
             step(self)
-        elif below:
-            del self.stack[1 - below :]
         else:
-            self.pop_mark()
+            drop_operands(self, below)
 
     return load
 

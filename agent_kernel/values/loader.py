@@ -52,7 +52,7 @@ from agent_kernel.values.restore.code import ModuleContent
 from agent_kernel.values.restore.context import Later
 from agent_kernel.values.restore.objects import can_take, instance, set_content
 from agent_kernel.values.restore.taking import content_for
-from agent_kernel.values.streams import Failure, Finding, StoredGroup, Streams
+from agent_kernel.values.streams import Failure, Finding, StoredGroup, Streams, drop_operands, target_of_step
 from agent_kernel.values.surface import Placeholder
 
 _ENDS_ALL = (KeyboardInterrupt, StoreUnavailableError, BundleError)  # nothing can be loaded: no failure of one value
@@ -762,12 +762,10 @@ def _wrap_sparing_fill(step: Callable[[Any], None], below: int) -> Callable[[Any
     """A step that fills an object; a placeholder in its place stays as it is."""
 
     def load(self: Any) -> None:
-        if type(self.stack[-below] if below else self.metastack[-1][-1]) is not Placeholder:
+        if type(target_of_step(self, below)) is not Placeholder:
             step(self)
-        elif below:
-            del self.stack[1 - below :]
         else:
-            self.pop_mark()
+            drop_operands(self, below)
 
     return load
 
@@ -822,7 +820,7 @@ def _wrap_fill(step: Callable[[Any], None], below: int) -> Callable[[Any], None]
     """A step that fills what lies so far below the top of the stack; 0: the items are on a stack of their own."""
 
     def load(self: Any) -> None:
-        self.fill(self.stack[-below] if below else self.metastack[-1][-1], step)
+        self.fill(target_of_step(self, below), step)
 
     return load
 
@@ -847,7 +845,7 @@ def _wrap_tolerant_fill(step: Callable[[Any], None], below: int) -> Callable[[An
     """A step that fills a container, where code of an item's class may fail: it says what the hash is."""
 
     def load(self: Any) -> None:
-        target = self.stack[-below] if below else self.metastack[-1][-1]
+        target = target_of_step(self, below)
         depth = len(self.stack) - below + 1 if below else len(self.metastack[-1])
         levels = len(self.metastack) - (not below)
         try:

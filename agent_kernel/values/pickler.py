@@ -162,7 +162,7 @@ class Pickler(pickle.Pickler):
         self.undrawn: Undrawn | None = None  # the clip boxes that this dump met before they were worked out
         # Names of attributes, and others by the ids of their items: each is written once.
         self.written: dict[tuple[object, ...], tuple[object, ...]] = {}
-        self.known_of_types: dict[tuple[object, ...], Any] = {}  # what reducers found out, as long as this dump lasts
+        self.known_in_dump: dict[tuple[object, ...], Any] = {}  # what reducers found out, as long as this dump lasts
         # By the ids of parts of a matplotlib figure: attributes that each drawing sets, with the values to save instead.
         self.set_when_drawn: dict[int, dict[str, Any]] = {}
         self.graph_nodes: set[object] = set()  # of torch graphs whose parameters this record has

@@ -342,6 +342,19 @@ class Finding:
             return found.find_class(_MOVED[module], name)
 
 
+def target_of_step(unpickler: Any, below: int) -> Any:
+    """What a step of Python's unpickler fills: that many places below the top of the stack, or (0) below the mark."""
+    return unpickler.stack[-below] if below else unpickler.metastack[-1][-1]
+
+
+def drop_operands(unpickler: Any, below: int) -> None:
+    """Leave such a step out: take from the stack what it would have put into its target."""
+    if below:
+        del unpickler.stack[1 - below :]
+    else:
+        unpickler.pop_mark()
+
+
 def _plain_unpickler() -> type:
     from agent_kernel.values.plain_streams import PlainUnpickler
 

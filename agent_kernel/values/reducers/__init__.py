@@ -87,9 +87,9 @@ def slotted(pickler: Pickler, value: object) -> Any:
 
     kind = type(value)
     key = id(kind), "hides slots"
-    hides = pickler.known_of_types.get(key)
+    hides = pickler.known_in_dump.get(key)
     if hides is None:
-        hides = pickler.known_of_types[key] = hides_slots(kind)
+        hides = pickler.known_in_dump[key] = hides_slots(kind)
     return reduce_slotted(pickler, value) if hides else pickler.instance(value)
 
 

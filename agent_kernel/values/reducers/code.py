@@ -444,7 +444,7 @@ def reduce_function(pickler: Pickler, function: types.FunctionType) -> Any:
     if function.__globals__ is not pickler.namespace:
         if is_importable(function):
             return NotImplemented
-        place = references.find_function(function, pickler.known_of_types)
+        place = references.find_function(function, pickler.known_in_dump)
         if place is not None:
             return pickler.by_name(place)
         home = _home(pickler, function)

@@ -91,9 +91,9 @@ class SharedDatabase:
 
 def _shared_database(pickler: Pickler, connection: sqlite3.Connection, pages: int) -> SharedDatabase:
     """The database, if another connection was saved with it already; otherwise a new one."""
-    known: SharedDatabase | None = pickler.known_of_types.get((pages, "pages"))
+    known: SharedDatabase | None = pickler.known_in_dump.get((pages, "pages"))
     if known is None:
-        known = pickler.known_of_types[pages, "pages"] = SharedDatabase(pickler.buffer(_image(connection)))
+        known = pickler.known_in_dump[pages, "pages"] = SharedDatabase(pickler.buffer(_image(connection)))
     return known
 
 

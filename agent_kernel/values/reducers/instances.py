@@ -138,9 +138,9 @@ def _why_refused(pickler: Pickler, kind: type[Any], parts: Any) -> str:
     makes, arguments, state = padded[:3]
     if _is_of_notebook(makes) and isinstance(arguments, tuple):
         call = makes, len(arguments)
-        if call not in pickler.known_of_types:
-            pickler.known_of_types[call] = _why_not_called(*call)
-        if refused := pickler.known_of_types[call]:
+        if call not in pickler.known_in_dump:
+            pickler.known_in_dump[call] = _why_not_called(*call)
+        if refused := pickler.known_in_dump[call]:
             return f"{makes.__name__} is called with what __reduce__ gives: {refused}"
     is_pair = isinstance(state, tuple) and len(state) == 2
     if state is None or isinstance(state, dict) or is_pair or padded[5] is not None or hasattr(kind, "__setstate__"):
@@ -729,9 +729,9 @@ def with_additions(kind: type[Any], handler: Handler) -> Handler:
         parts = handler(pickler, value)
         kind = type(value)
         key = id(kind), "set by libraries"
-        if key not in pickler.known_of_types:
-            pickler.known_of_types[key] = _names_set(kind)
-        own = _find_left_out(value, pickler.known_of_types[key])
+        if key not in pickler.known_in_dump:
+            pickler.known_in_dump[key] = _names_set(kind)
+        own = _find_left_out(value, pickler.known_in_dump[key])
         if not any(own):
             return parts
         whole = reduce(value) if parts is NotImplemented else parts
@@ -759,7 +759,7 @@ def _with_attributes(handler: Handler) -> Handler:
             return parts
         attributes: dict[str, object] = object.__getattribute__(value, "__dict__")
         key = id(type(value)), "named by libraries"
-        known: set[str] | None = pickler.known_of_types.get(key)
+        known: set[str] | None = pickler.known_in_dump.get(key)
         if known is not None and known.issuperset(attributes):  # nearly always
             return parts
         attributes = _find_missing(attributes, list(_dicts_in(parts[1:3], _DEPTH)))
@@ -767,7 +767,7 @@ def _with_attributes(handler: Handler) -> Handler:
             from agent_kernel.values.reducers.objects import cached_names
 
             names = _names_set(type(value), _names_and_texts_of)
-            known = pickler.known_of_types[key] = names.union(cached_names(type(value)))
+            known = pickler.known_in_dump[key] = names.union(cached_names(type(value)))
         # What code in C sets nobody can read, and names it so.
         attributes = {
             name: found for name, found in attributes.items() if name not in (known or ()) and name[:1] != "_"

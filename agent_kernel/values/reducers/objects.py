@@ -479,7 +479,7 @@ def reduce_pattern(pickler: Pickler, pattern: re.Pattern[Any]) -> Any:
     return NotImplemented
 
 
-def reduce_struct(_: Pickler, value: struct.Struct) -> Any:
+def reduce_compiled_format(_: Pickler, value: struct.Struct) -> Any:
     return struct.Struct, (value.format,)
 
 
@@ -535,7 +535,7 @@ _EXACT: dict[type, Handler] = {
     functools.singledispatchmethod: reduce_single_dispatch_method,
     re.Match: reduce_match,
     re.Pattern: reduce_pattern,
-    struct.Struct: reduce_struct,
+    struct.Struct: reduce_compiled_format,
     contextvars.ContextVar: reduce_context_variable,
     threading.local: reduce_thread_local,
     memoryview: reduce_memoryview,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent_kernel.values.introspection import derives_from, find_loaded, instance_dict
 from agent_kernel.values.reducers import Handler, instances, is_notebook_type
-from agent_kernel.values.restore import pictures as restore
+from agent_kernel.values.restore import objects as restore
 
 if TYPE_CHECKING:
     from agent_kernel.values.pickler import Pickler
@@ -100,10 +100,10 @@ def _picture_with(pickler: Pickler, holder: object, core: Any) -> Any:
     pickler.note_view(holder, id(core))
     known = _pictures.get(id(core))
     if known is None or _core_in(instance_dict(known)) is not core:
-        known = pickler.known_of_types.get((id(core), "picture"))
+        known = pickler.known_in_dump.get((id(core), "picture"))
     if known is None:
         library: Any = find_loaded("PIL.Image", "Image")
-        known = pickler.known_of_types[id(core), "picture"] = library()._new(core)
+        known = pickler.known_in_dump[id(core), "picture"] = library()._new(core)
         pickler.keepalive.append(known)
         pickler.muted.add(id(known))  # no variable can hold it
     pickler.dump_record.roots.append((known,))

@@ -708,6 +708,18 @@ def _cursor_of(names: tuple[str, ...]) -> Any:
         return connection.execute(f"SELECT {columns}")
 
 
+def pixels_of(picture: Any) -> Any:
+    """What `Image.load` of PIL returns, so that `pixels[x, y]` works."""
+    return picture.im.pixel_access(0)
+
+
+def drawing_on(picture: Any, mode: str) -> Any:
+    """What draws on a picture of PIL."""
+    from PIL import ImageDraw
+
+    return ImageDraw.Draw(picture, mode)
+
+
 def sqlite_without_functions(token: str, functions: tuple[tuple[str, int], ...], *database: Any) -> Any:
     """As `sqlite_memory`, with what raises in the place of the functions that queries called."""
     made: Any = sqlite_memory(*database)
