@@ -358,8 +358,8 @@ def _dump_each(
     below = addresses(value.values() if type(value) is dict else value)
     shortest = instances = 0
     distinct = set[int]()
-    item_ids = _ids_of_items(value)
-    if _seem_to_lead_across(value, cuts, item_ids):
+    item_ids: set[int] | None = None
+    if _seem_to_lead_across(value, cuts):
         return None
     expects_marks = False  # of NaNs: where one segment has some, the next one has
     for items, (start, end) in zip(_slices(value, cuts), cuts.spans, strict=True):
@@ -381,9 +381,11 @@ def _dump_each(
         distinct.update(ids_of(dump.instances))
         if instances > 2 * len(distinct):  # items lead to each other, and each segment would hold many of them
             return None
-        reached = item_ids.intersection(ids_of(dump.instances))
-        if not reached <= _ids_of_items(items).union(anchors):
-            raise _LeadsAcrossError
+        if dump.instances:
+            item_ids = _ids_of_items(value) if item_ids is None else item_ids
+            others = item_ids.intersection(ids_of(dump.instances)) - _ids_of_items(items)
+            if any(other not in anchors for other in others):
+                raise _LeadsAcrossError
         digest = xxh3_128_digest(dump.streams[0])
         objects = pickler.sum_met(items)
         mark = xxh3_128_digest(digest + below[start * ADDRESS_BYTES : end * ADDRESS_BYTES] + objects)
@@ -400,7 +402,7 @@ def _ids_of_items(items: Any) -> set[int]:
 _SAMPLE, _DEPTH = 10, 4  # items at either end of a segment that are looked at before any is pickled, and how far
 
 
-def _seem_to_lead_across(value: Any, cuts: Cuts, item_ids: set[int]) -> bool:
+def _seem_to_lead_across(value: Any, cuts: Cuts) -> bool:
     """Whether a look at a few items says that an item of another segment would be pickled with them.
 
     The first segment of a tree's nodes may lead to the whole tree: this finds out without pickling it. The look follows only
@@ -408,21 +410,25 @@ def _seem_to_lead_across(value: Any, cuts: Cuts, item_ids: set[int]) -> bool:
     """
     parts = _slices(value, cuts)
     first = next(parts)
+    reached = _reach_from(first)
+    if not reached:
+        return False  # no such objects: to list the ids of all items would take as long as to pickle plain rows
+    item_ids = _ids_of_items(value)
     rest = collections.deque(parts, maxlen=1)
-    return any(_reaches_one_of(items, item_ids) for items in (first, *rest))
+    looks = [(first, reached), *((items, _reach_from(items)) for items in rest)]
+    return any(not (reached & item_ids) <= _ids_of_items(items) for items, reached in looks)
 
 
-def _reaches_one_of(items: Any, item_ids: set[int]) -> bool:
-    own_ids = _ids_of_items(items)
+def _reach_from(items: Any) -> set[int]:
+    """The ids of the objects with attributes that the items at either end lead to."""
     sides = [list(items), *([list(items.values())] if isinstance(items, dict) else [])]
     level = [item for side in sides for item in (*side[:_SAMPLE], *side[-_SAMPLE:])]
+    found: set[int] = set()
     for _ in range(_DEPTH):
         level = [item for item in level if id(type(item)) in _FORM_IDS or _is_saved_by_attributes(type(item))]
         level = referents(level)[:_MOST_LOOKED_AT]
-        across = (item for item in level if id(item) in item_ids and id(item) not in own_ids)
-        if any(_is_saved_by_attributes(type(item)) for item in across):
-            return True
-    return False
+        found.update(id(item) for item in level if _is_saved_by_attributes(type(item)))
+    return found
 
 
 def _is_saved_by_attributes(kind: type) -> bool:

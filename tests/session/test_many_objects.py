@@ -131,6 +131,13 @@ def test_nodes_that_lead_to_each_other_are_pickled_whole_at_once(
         assert nb.look("v[3].up is None or any(v[3].up is one for one in v)")
 
 
+def test_plain_rows_are_not_asked_whether_they_lead_to_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "_ids_of_items", None)
+    with Notebook() as nb:
+        nb.run(f"v = [{{'n': n, 'tags': [str(n)]}} for n in range({MADE})]")
+        assert names_changed(nb.run("v[7]['n'] = 1")) == {"v"}
+
+
 def test_an_object_that_leads_to_one_of_another_part_stays_one_with_it() -> None:
     with Notebook() as nb:
         nb.run(OWN)
