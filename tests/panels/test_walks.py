@@ -134,13 +134,13 @@ def files_in(table: str, act: str) -> int:
 
 @pytest.mark.parametrize("act", WALKS)
 def test_no_act_passes_through_more_files_than_today(tables: list[str], act: str) -> None:
-    assert 5 < min(files_in(table, act) for table in tables) <= WALKS[act][2], tables
+    assert 5 < min(files_in(table, act) for table in tables) <= WALKS[act][2], "\n".join(tables)
 
 
 def main() -> None:
     """Print the table."""
     print(f"{'':32}{'files':>7}{'target':>8}{'functions':>11}{'calls':>7}{'depth':>7}")
-    for act, (do, target, _) in WALKS.items():
+    for act, (do, target, today) in WALKS.items():
         with (
             tempfile.TemporaryDirectory() as folder,
             pytest.MonkeyPatch.context() as patch,
@@ -149,6 +149,8 @@ def main() -> None:
             walk = do(front)
         missed = "  MISSED" if len(walk.files) > target else ""
         print(f"{act:32}{len(walk.files):7}{target:8}{len(walk.functions):11}{walk.calls:7}{walk.depth:7}{missed}")
+        if len(walk.files) > today:
+            print("  more than today:", *sorted(file.removeprefix(PACKAGE) for file in walk.files))
 
 
 if __name__ == "__main__":
