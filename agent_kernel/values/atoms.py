@@ -577,8 +577,12 @@ def may_hold_atoms(value: Any) -> bool:
     if id(value) in _sure:
         return True
     step = max(1, len(value) // _TRIED)
-    parts = (value, value.values()) if type(value) is dict else (value,)
-    return all(_kinds_of(tuple(islice(part, 0, None, step)), _readers()) is not None for part in parts)
+    parts: Iterable[Any]
+    if type(value) is dict:
+        parts = (islice(part, 0, None, step) for part in (value, value.values()))
+    else:
+        parts = (value[::step],)
+    return all(_kinds_of(tuple(part), _readers()) is not None for part in parts)
 
 
 _TRIED = 200

@@ -21,7 +21,7 @@ import sys
 import types
 import weakref
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import chain, compress, islice, repeat
 from operator import ne
@@ -178,7 +178,7 @@ class _Look:
         self._bytes: list[Any] = []
         self._results: set[int] = set()  # ids of what functions keep
         self._is_worth = False  # whether a dump would take much longer
-        self._many: list[list[Any]] = []  # objects that are taken at once
+        self._many: list[Any] = []  # lists, tuples and dicts whose objects are taken at once
         self._takes_many = False
         self._shared: dict[int, Any] = {}  # objects among many that are held more than once
         self._times_met: collections.Counter[int] = collections.Counter()
@@ -210,6 +210,7 @@ class _Look:
             self._see(waiting.pop(), waiting)
         del waiting
         if self._many:
+            _expect(self._is_worth or bool(self._longs) or self._seems_worth())
             self._take_many(self._pop_many())
             self._expect_explained()
         _expect(self._is_worth or bool(self._longs))
@@ -288,7 +289,10 @@ class _Look:
         _expect(not references.is_container_of_module(value, self._namespace))
         kind = id(type(value))
         below: list[Any] = []
-        if kind in _ITEM_IDS or kind == id(dict):
+        if (kind in _SEQUENCE_IDS or kind == id(dict)) and _holds_many(value):
+            self._places.append(len(value))
+            self._many.append(value)  # not its items: to list a million takes longer than to see that it does not pay
+        elif kind in _ITEM_IDS or kind == id(dict):
             below = self._items_of(value)
         elif kind in _DICT_IDS:
             below = self._below_dict(value)
@@ -331,17 +335,15 @@ class _Look:
         return self._names.uid_of(kind)
 
     def _items_of(self, container: Any) -> list[Any]:
-        if id(type(container)) in _SEQUENCE_IDS and self._take_arrays(list(container)):
+        if _begins_with_array(container) and self._take_arrays(list(container)):
             return []
         if atoms.is_long(container) and _seems_of_atoms(container):
             self._longs.append(container)
             return []
-        return [*container, *container.values()] if type(container) is dict else list(container)
+        return _list_items(container)
 
     def _take_arrays(self, values: list[Any]) -> bool:
         """Take many arrays at once, if there are no others among these."""
-        if not values or not _is_array(values[0]):
-            return False
         from agent_kernel.values import array_digests
 
         if len(values) < array_digests.MANY or not array_digests.are_arrays(values):
@@ -442,10 +444,9 @@ class _Look:
 
     def _pop_many(self) -> list[Any]:
         many, self._many = self._many, []
-        return list(chain.from_iterable(many))
+        return list(chain.from_iterable(map(_list_items, many)))
 
     def _take_many(self, level: list[Any]) -> None:
-        _expect(self._is_worth or bool(self._longs) or self._seems_worth(level))
         self._takes_many = True
         count = 0
         for _ in range(_MOST_LEVELS):
@@ -456,7 +457,7 @@ class _Look:
         _expect(not level)
         self._is_worth = self._is_worth or count >= _WORTH
 
-    def _seems_worth(self, level: list[Any]) -> bool:
+    def _seems_worth(self) -> bool:
         """Whether some of many objects lead to any of which pickle asks: containers of numbers and texts take it no longer.
 
         Raises:
@@ -464,11 +465,11 @@ class _Look:
         """
         look = _Look(self._names, self._namespace)
         found = False
-        some = level[:: max(1, len(level) // _TRIED)]
+        some: list[Any] = list(chain.from_iterable(map(_some_items, self._many)))
         for _ in range(_LEVELS_TRIED):
             some = [one for one in some[: _TRIED * _TRIED] if id(type(one)) not in _ATOM_IDS]
             found = found or not set(ids_of(map(type, some))) <= _PLAIN_IDS
-            some = [below for one in some for below in islice(look._below(one), _TRIED)]
+            some = [below for one in some for below in islice(chain(look._below(one), look._pop_many()), _TRIED)]
         return found
 
     def _take_level(self, level: list[Any]) -> list[Any]:
@@ -587,13 +588,32 @@ def _is_unchanging(value: Any) -> bool:
     return id(type(value)) in _UNCHANGING_IDS and ids_of_types(list(value)) <= _ATOM_IDS
 
 
+def _list_items(container: Any) -> list[Any]:
+    return [*container, *container.values()] if type(container) is dict else list(container)
+
+
+def _some_items(container: Any) -> Iterable[Any]:
+    """A few items of a list, tuple or dict, and values of a dict, from all over it."""
+    step = max(1, len(container) // _TRIED)
+    if type(container) is dict:
+        return chain(islice(container, 0, None, step), islice(container.values(), 0, None, step))
+    return container[::step]
+
+
+def _holds_many(container: Any) -> bool:
+    """Whether a list, tuple or dict is long, and holds other objects than numbers, texts and arrays."""
+    return atoms.is_long(container) and not _begins_with_array(container) and not _seems_of_atoms(container)
+
+
 def _is_long_alone(values: list[Any]) -> bool:
     """Whether there is but one long container, and of numbers and texts."""
     if len(values) != 1 or not atoms.is_long(values[0]):
         return False
-    if id(type(values[0])) in _SEQUENCE_IDS and _is_array(values[0][0]):
-        return False
-    return _seems_of_atoms(values[0])
+    return not _begins_with_array(values[0]) and _seems_of_atoms(values[0])
+
+
+def _begins_with_array(container: Any) -> bool:
+    return id(type(container)) in _SEQUENCE_IDS and bool(container) and _is_array(container[0])
 
 
 def _seems_of_atoms(value: Any) -> bool:

@@ -11,8 +11,12 @@ import contextlib
 import ctypes
 import functools
 import gc
+import io
+import pickle
+import struct
 import sys
 import weakref
+from array import array
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -20,6 +24,8 @@ from itertools import chain, compress, islice, repeat, tee
 from operator import add, attrgetter, itemgetter, mul, not_, sub
 from types import BuiltinFunctionType, CellType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, Generic, TypeVar, cast
+
+from xxhash import xxh3_128_digest
 
 from agent_kernel.text import clean, shorten
 
@@ -434,6 +440,59 @@ def distinct_ids(found: bytes) -> set[int]:
 
 
 _FEW_TYPES = 8
+
+
+# The memo of a C pickler is a table of addresses and places: first in the pickler lies where it is, and there its mask, how many
+# entries it has, room for how many, and where these are. `Pickler.memo` makes a dict of it, in fifty times as long.
+_MEMO = struct.Struct("nnnP")
+_view_memory: Callable[[int, int, int], memoryview[int]] = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int
+)(("PyMemoryView_FromMemory", ctypes.pythonapi))
+_READ_ONLY = 0x100
+
+
+def count_memo(pickler: pickle.Pickler) -> int:
+    """How many objects the memo of a pickler holds."""
+    return _look_at_memo(pickler)[1] if _knows_memo() else len(pickler.memo.copy())
+
+
+def sum_memo(pickler: pickle.Pickler) -> int:
+    """The sum of the addresses of all that the memo of a pickler holds, without what goes beyond 64 bits."""
+    return sum(_view_of_memo(pickler).cast("P")[::2] if _knows_memo() else pickler.memo.copy()) & _LARGEST
+
+
+def digest_memo(pickler: pickle.Pickler) -> bytes:
+    """Covers what the memo of a pickler holds, and in which order it came; equal only where it was made alike as well."""
+    if not _knows_memo():
+        return xxh3_128_digest(array("Q", pickler.memo.copy()))
+    return xxh3_128_digest(_view_of_memo(pickler))
+
+
+def _view_of_memo(pickler: pickle.Pickler) -> memoryview[int]:
+    _, _, room, where = _look_at_memo(pickler)
+    return _view_memory(where, room * ROW_BYTES, _READ_ONLY)
+
+
+_LARGEST = (1 << 64) - 1
+
+
+def _look_at_memo(pickler: pickle.Pickler) -> tuple[int, int, int, int]:
+    (table,) = struct.unpack("P", copy_memory(id(pickler) + object.__basicsize__, ADDRESS_BYTES))
+    return _MEMO.unpack(copy_memory(table, _MEMO.size))
+
+
+@functools.cache
+def _knows_memo() -> bool:
+    """Whether this is a CPython whose memos were looked at, and one that is filled here reads as it should."""
+    if sys.implementation.name != "cpython" or not (3, 11) <= sys.version_info < (3, 15):
+        return False
+    pickler = pickle.Pickler(io.BytesIO())
+    pickler.dump([[str(number)] for number in range(_MEMO_TRIED)])
+    mask, count, room, _ = _look_at_memo(pickler)
+    return (mask, count) == (room - 1, len(pickler.memo.copy()))
+
+
+_MEMO_TRIED = 20
 
 
 def ids_in(found: bytes) -> memoryview[int]:

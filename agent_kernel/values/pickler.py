@@ -45,7 +45,17 @@ from agent_kernel.values.aliases import (
     find_cluster,
     owner_of,
 )
-from agent_kernel.values.introspection import addresses, find_loaded, ids_in, ids_of, module_name, of_types, types_of
+from agent_kernel.values.introspection import (
+    addresses,
+    count_memo,
+    digest_memo,
+    find_loaded,
+    ids_of,
+    module_name,
+    of_types,
+    sum_memo,
+    types_of,
+)
 from agent_kernel.values.references import NanMarker, find_unmarked_nans, may_hold_nan
 from agent_kernel.values.restore.objects import own_dict_state
 from agent_kernel.values.surface import find_holdings
@@ -70,7 +80,7 @@ class NamespaceMetError(BaseException):
 
 
 class Mark(NamedTuple):
-    """How far a dump went: the length of the stream, how much the pickler holds, and the notes that grow as it goes."""
+    """How far a dump went: the length of the stream, how much the memo holds, and the notes that grow as it goes."""
 
     position: int
     saved: int
@@ -167,8 +177,6 @@ class Pickler(pickle.Pickler):
         self.set_when_drawn: dict[int, dict[str, Any]] = {}
         self.graph_nodes: set[object] = set()  # of torch graphs whose parameters this record has
         self.marker: NanMarker | None = None  # where NaNs are met: says which they are
-        own = gc.get_referents(self)  # before the memo holds anything
-        self._count_of_own, self._sum_of_own = len(own), sum(map(id, own))
 
     def dump(self, value: object, /) -> None:
         try:
@@ -203,27 +211,17 @@ class Pickler(pickle.Pickler):
     def mark_nans(self, marker: NanMarker) -> None:
         """Write of each NaN which it is, from the next value on."""
         self.marker = marker
-        mark = marker.mark
-        # To see what of it a pickler holds, one of the same kind does that holds nothing: this one may have a figure in its memo.
-        probe = Pickler(_NullSink(), Dump(), self.names, self.namespace)
-        before = gc.get_referents(probe)
-        for pickler in (probe, self):
-            setattr(pickler, "persistent_id", mark)  # noqa: B010 - to type checkers it is a method, and pickle takes any function
-        after = gc.get_referents(probe)
-        self._count_of_own += len(after) - len(before)
-        self._sum_of_own += sum(map(id, after)) - sum(map(id, before))
+        setattr(self, "persistent_id", marker.mark)  # noqa: B010 - to type checkers it is a method, and pickle takes any function
 
     def mark(self) -> Mark:
         """Where the dump is now, to come back to."""
         sets = {name: getattr(self, name).copy() for name in _GROWING}
-        return Mark(self.sink.tell(), len(self.list_saved()) - self._count_of_own, sets)
+        return Mark(self.sink.tell(), count_memo(self), sets)
 
     def rewind(self, mark: Mark) -> None:
         """Come back to a mark, as if nothing had been dumped since: in a tenth of the time that all before it took."""
-        added = len(self.list_saved()) - self._count_of_own - mark.saved
         memo: Any = self.memo.copy()
-        size = len(memo) - added
-        self.memo = {item: place for item, place in memo.items() if place[0] < size}
+        self.memo = {item: place for item, place in memo.items() if place[0] < mark.saved}
         self.sink.seek(mark.position)
         self.sink.truncate()
         vars(self).update(mark.sets)
@@ -260,11 +258,12 @@ class Pickler(pickle.Pickler):
             whole.update(len(part).to_bytes(8, "little") + part)
         return whole.digest()
 
-    def sum_met(self, without: object) -> bytes:
+    def sum_met(self, without: object, *, is_in_place: bool = False) -> bytes:
         """As `digest_met`, in a twentieth of the time where there are only containers; empty where it cannot be told.
 
         Args:
             without: a container that was made for this dump.
+            is_in_place: it is the same each time, and so lies where it lay.
         """
         dump = self.dump_record
         made = dump.roots or not all(kind.__dictoffset__ for kind in types_of(dump.instances))
@@ -272,8 +271,7 @@ class Pickler(pickle.Pickler):
             return b""
         if self._has_reduced:
             return self._sum_long_lived(without)
-        found = addresses(gc.get_referents(self))
-        return _sum_of(found, -id(without) - self._sum_of_own)
+        return digest_memo(self) if is_in_place else _sum_in_bytes(sum_memo(self) - id(without))
 
     def _sum_long_lived(self, without: object) -> bytes:
         """Without what reducing an object makes: nothing but the memo holds that."""
@@ -282,7 +280,7 @@ class Pickler(pickle.Pickler):
         del found
         long_lived = compress(mutable, map(_OF_MADE.__lt__, map(sys.getrefcount, mutable)))
         own = set(map(id, (*vars(self).values(), vars(self), self.dispatch_table, without)))
-        return _sum_of(array("Q", filterfalse(own.__contains__, ids_of(long_lived))).tobytes(), 0)
+        return _sum_in_bytes(sum(filterfalse(own.__contains__, ids_of(long_lived))))
 
     def list_saved(self) -> list[object]:
         """List what the memo holds, and some objects of the pickler's own."""
@@ -755,10 +753,8 @@ def _in_order(numbers: array[int]) -> array[int]:
 _MANY = 1_000
 
 
-def _sum_of(found: bytes, more: int) -> bytes:
-    frombuffer: Any = find_loaded("numpy", "frombuffer")
-    total = sum(ids_in(found)) if frombuffer is None else int(frombuffer(found, dtype="uint64").sum())
-    return ((total + more) & _LARGEST).to_bytes(8, "little")
+def _sum_in_bytes(total: int) -> bytes:
+    return (total & _LARGEST).to_bytes(8, "little")
 
 
 _LARGEST = (1 << 64) - 1

@@ -20,6 +20,7 @@ import collections
 import contextlib
 import gc
 import io
+import threading
 import types
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -336,8 +337,10 @@ def _dump_parts(
     found = _dump_atoms(value, before, names, namespace) if seems_of_atoms else None
     if found is not None or only_atoms:
         return found
-    cuts = cut(ids_in(addresses(value)), before)
-    parts = _dump_each(value, cuts, names, namespace, anchors, notes_met=notes_met)
+    places = addresses(value)
+    cuts = cut(ids_in(places), before)
+    places = addresses(value.values()) if type(value) is dict else places
+    parts = _dump_each(value, cuts, places, names, namespace, anchors, notes_met=notes_met)
     return None if parts is None else (value, cuts, parts)
 
 
@@ -348,14 +351,15 @@ class _LeadsAcrossError(Exception):
 def _dump_each(
     value: Any,
     cuts: Cuts,
+    places: bytes,
     names: LiveNames,
     namespace: dict[str, object],
     anchors: Collection[int],
     *,
     notes_met: bool,
 ) -> list[Segment] | None:
+    """Args: places: the addresses of the items, or of the values of a dict."""
     found: list[Segment] = []
-    below = addresses(value.values() if type(value) is dict else value)
     shortest = instances = 0
     distinct = set[int]()
     item_ids: set[int] | None = None
@@ -365,7 +369,9 @@ def _dump_each(
     for items, (start, end) in zip(_slices(value, cuts), cuts.spans, strict=True):
         dump = Dump()
         try:
-            pickler = pickle_items(items, names, namespace, dump=dump, expects_marks=expects_marks)
+            with _in_place(items) as placed:
+                pickler = pickle_items(placed, names, namespace, dump=dump, expects_marks=expects_marks)
+                objects = pickler.sum_met(placed, is_in_place=placed is not items)
             expects_marks = pickler.marker is not None and pickler.marker.is_needed
         except FOREIGN:  # something needs care, which only a whole dump takes
             return None
@@ -387,12 +393,33 @@ def _dump_each(
             if any(other not in anchors for other in others):
                 raise _LeadsAcrossError
         digest = xxh3_128_digest(dump.streams[0])
-        objects = pickler.sum_met(items)
-        mark = xxh3_128_digest(digest + below[start * ADDRESS_BYTES : end * ADDRESS_BYTES] + objects)
+        mark = xxh3_128_digest(digest + places[start * ADDRESS_BYTES : end * ADDRESS_BYTES] + objects)
         met = addresses(gc.get_referents(pickler)) if notes_met else None
         del pickler  # it holds all attribute dicts, which would seem to be shared where the next segment leads to them
         found.append(Segment(items, dump, digest, mark, met=met))
     return found
+
+
+@contextlib.contextmanager
+def _in_place(items: Any) -> Iterator[Any]:
+    """The same items in a list or dict that is always the same one: so what a pickler holds lies as it did the last time.
+
+    Those of a tuple are given as they are; so are all while another thread, or code that a dump runs, dumps something, too.
+    """
+    placed: Any = _placed.get(id(type(items)))
+    if placed is None or not _placing.acquire(blocking=False):
+        yield items
+        return
+    try:
+        (placed.extend if type(items) is list else placed.update)(items)
+        yield placed
+    finally:
+        placed.clear()
+        _placing.release()
+
+
+_placed: dict[int, Any] = {id(list): [], id(dict): {}}
+_placing = threading.Lock()
 
 
 def _ids_of_items(items: Any) -> set[int]:
