@@ -651,6 +651,22 @@ def test_what_shares_memory_inside_a_figure_still_does_when_it_comes_back(nb: No
     assert nb.look("fig.boxes[1]._points[0, 0] == 5")
 
 
+def test_a_line_with_new_data_that_was_not_drawn_yet_is_drawn_as_it_would_have_been(nb: Notebook) -> None:
+    nb.run(
+        "fig, ax = plt.subplots(subplot_kw={'projection': 'polar'})\nline, = ax.plot([0.0, 3.0], [1.0, 2.0])\n"
+        "line.get_path()._interpolation_steps = 50  # an arc, as lines of the grid are\nfig.canvas.draw()\nplt.close()"
+    )
+    made = nb.run("line.set_data([0.0, 2.0], [1.0, 2.0])")
+    pixels = "matplotlib.backends.backend_agg.FigureCanvasAgg(fig).print_to_buffer()[0]"
+    drawn = nb.look(pixels)
+    nb.run("line.set_data([0.0, 1.0], [1.0, 1.0])")
+    assert nb.look(pixels) != drawn
+    nb.run("fig = ax = line = None")
+    nb.checkout(made)
+    assert nb.look("line.get_path()._interpolation_steps") == 50
+    assert nb.look(pixels) == drawn
+
+
 def test_an_array_of_a_figure_that_something_unsaved_holds_is_no_change(nb: Notebook) -> None:
     nb.run("fig, ax = plt.subplots()\nline, = ax.plot([1.0, 2.0])\nplt.close()")
     held = [nb.look("[ax.dataLim._points, line._x, line._yorig]")]

@@ -37,6 +37,7 @@ from agent_kernel.values.restore.figures import (
     marker_style,
     told_box,
     transformed_path,
+    undrawn_line,
 )
 
 if TYPE_CHECKING:
@@ -284,16 +285,32 @@ def reduce_line(pickler: Pickler, line: Any) -> Any:
 
 
 def _reduce_packed_line(pickler: Pickler, line: Any) -> Any:
-    noted: Any = reduce_line(pickler, line)
-    if not pickler.packs or noted is not NotImplemented:  # something shares its attributes
+    if not pickler.packs:
+        return reduce_line(pickler, line)
+    attributes = _attributes_of(line, "__dict__")
+    is_old = _is_tick_mark(attributes) or _is_worked_out_again(attributes)
+    del attributes  # who holds it is counted
+    noted: Any = ordinary(pickler, line) if is_old else reduce_line(pickler, line)
+    if noted is not NotImplemented:  # something shares its attributes
         return noted
     kind: Any = type(line)
     state = kind.__getstate__(line)
-    if _is_tick_mark(line.__dict__):
-        state.update(_UNDRAWN)
-        return _with_values(pickler, kind, state, ())
-    state["_transformed_path"] = None  # made anew when the line is drawn
-    return _with_values(pickler, kind, state, pack(pickler, line, state, _OF_LINE))
+    if not is_old:
+        state["_transformed_path"] = None  # made anew when the line is drawn
+        return _with_values(pickler, kind, state, pack(pickler, line, state, _OF_LINE))
+    steps = getattr(state.get("_path"), "_interpolation_steps", 1)
+    state.update(_UNDRAWN)
+    packed = pack(pickler, line, state, _DATA_OF_LINE)
+    if steps == 1:
+        return _with_values(pickler, kind, state, packed)
+    state["_path"] = steps
+    return _with_values(pickler, kind, state, packed, undrawn_line)
+
+
+def _is_worked_out_again(attributes: dict[str, Any]) -> bool:
+    """Whether a line knows that all it keeps of its points is old: nothing of it is looked at again but the steps of its path."""
+    path = attributes.get("_path")
+    return bool(attributes.get("_invalidx") and attributes.get("_invalidy")) and (path is None or path._codes is None)
 
 
 def _is_tick_mark(attributes: dict[str, Any]) -> bool:
@@ -336,17 +353,23 @@ def _with_arrays(kind: type, state: Any, packed: Any) -> Any:
     return _NEW, (kind,), (state, packed), None, None, packed_arrays
 
 
-def _with_values(pickler: Pickler, kind: type, state: dict[str, Any], packed: Any) -> Any:
+def _with_values(
+    pickler: Pickler, kind: type, state: dict[str, Any], packed: Any, how: Callable[..., None] = packed_values
+) -> Any:
     """The same, for the thousands of artists of a figure: the names of their attributes are written once.
 
     pickle keeps what it wrote until the end, and a dict for each takes megabytes.
     """
     names: tuple[object, ...] = (*state,)
-    names = pickler.written.setdefault(names, names)
-    return _NEW, (kind,), (names, (*state.values(),), packed), None, None, packed_values
+    key = id(kind), len(names)
+    known = pickler.written.get(key)
+    if known is None or known != names:  # to compare them takes a third of the time that their hash takes
+        known = pickler.written[key] = pickler.written.setdefault(names, names)
+    return _NEW, (kind,), (known, (*state.values(),), packed), None, None, how
 
 
-_OF_LINE = ("_xorig", "_yorig", "_x", "_y")
+_DATA_OF_LINE = ("_xorig", "_yorig")
+_OF_LINE = (*_DATA_OF_LINE, "_x", "_y")
 
 
 def reduce_callbacks(pickler: Pickler, registry: Any) -> Any:

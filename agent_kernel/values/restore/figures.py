@@ -8,6 +8,8 @@ import sys
 import weakref
 from typing import Any
 
+from agent_kernel.values.restore.arrays import packed_values
+
 
 def drawn_figure(figure: Any, state: dict[str, Any]) -> None:
     """Give a figure its attributes, and a canvas that draws to memory, whatever window it was shown in."""
@@ -138,6 +140,15 @@ def follow(parent: Any, child: Any) -> None:
     parents: dict[int, Any] = child.__dict__.setdefault("_parents", {})
     # No weak reference to what is followed: how many there are says who follows that.
     parents[key] = weakref.ref(parent, lambda _: parents.pop(key, None) and None)
+
+
+def undrawn_line(line: Any, state: tuple[Any, ...]) -> None:
+    """Give a line its attributes, of which one says in how many steps its path is drawn: the path is made when it is drawn."""
+    import numpy as np
+    from matplotlib.path import Path
+
+    packed_values(line, state)
+    line._path = Path(np.empty((0, 2)), _interpolation_steps=line._path)
 
 
 def transformed_path(path: Any, state: dict[str, Any]) -> None:
