@@ -576,16 +576,18 @@ def may_hold_atoms(value: Any) -> bool:
         return holds_atoms(value)
     if id(value) in _sure:
         return True
-    step = max(1, len(value) // _TRIED)
-    parts: Iterable[Any]
-    if type(value) is dict:
-        parts = (islice(part, 0, None, step) for part in (value, value.values()))
-    else:
-        parts = (value[::step],)
-    return all(_kinds_of(tuple(part), _readers()) is not None for part in parts)
+    parts = (value, value.values()) if type(value) is dict else (value,)
+    return all(_kinds_of(tuple(some_of(part, _TRIED)), _readers()) is not None for part in parts)
 
 
 _TRIED = 200
+
+
+def some_of(items: Any, most: int) -> list[Any]:
+    """A few items from all over a list or tuple, or from both ends of a dict or of its values, where no other can be gone to at once."""
+    if type(items) is list or type(items) is tuple:
+        return list(items[:: max(1, len(items) // most)])
+    return [*islice(items, most // 2), *islice(reversed(items), most // 2)]
 
 
 def make_sure(value: Any) -> None:

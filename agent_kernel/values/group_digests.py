@@ -21,7 +21,7 @@ import sys
 import types
 import weakref
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import chain, compress, islice, repeat
 from operator import ne
@@ -592,12 +592,9 @@ def _list_items(container: Any) -> list[Any]:
     return [*container, *container.values()] if type(container) is dict else list(container)
 
 
-def _some_items(container: Any) -> Iterable[Any]:
-    """A few items of a list, tuple or dict, and values of a dict, from all over it."""
-    step = max(1, len(container) // _TRIED)
-    if type(container) is dict:
-        return chain(islice(container, 0, None, step), islice(container.values(), 0, None, step))
-    return container[::step]
+def _some_items(container: Any) -> list[Any]:
+    parts = (container, container.values()) if type(container) is dict else (container,)
+    return [item for part in parts for item in atoms.some_of(part, _TRIED)]
 
 
 def _holds_many(container: Any) -> bool:
