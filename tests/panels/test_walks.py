@@ -6,6 +6,7 @@ called, once its modules are loaded: the act was done once before.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -113,17 +114,23 @@ WALKS: dict[str, tuple[Callable[[Front], Walk], int, int]] = {
 
 
 @pytest.fixture(scope="module")
-def tables() -> list[str]:
+def tables(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The table, and once more where a bound is missed: now and then an act takes long, and more is looked at behind it."""
-    first = tell_table()
+    first = tell_table(tmp_path_factory.mktemp("first"))
     missed = [act for act in WALKS if files_in(first, act) > WALKS[act][2]]
-    return [first, tell_table()] if missed else [first]
+    return [first, tell_table(tmp_path_factory.mktemp("second"))] if missed else [first]
 
 
-def tell_table() -> str:
-    """The table, from a process of its own: what other tests leave in one (an audit hook, loaded libraries) adds to a walk."""
+def tell_table(home: Path) -> str:
+    """The table, from a process of its own and for a user who is new here.
+
+    What other tests leave adds to a walk: an audit hook, loaded libraries, variables of the environment, what a user trusts.
+    """
     command = [sys.executable, "-m", "tests.panels.test_walks"]
-    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(PACKAGE).parent).stdout
+    places = dict.fromkeys(("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "IPYTHONDIR"), str(home))
+    env = {"PATH": os.environ["PATH"], "MPLBACKEND": "agg", "PYTHONHASHSEED": "0", **places}
+    root = Path(PACKAGE).parent
+    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=root, env=env).stdout
 
 
 def files_in(table: str, act: str) -> int:
