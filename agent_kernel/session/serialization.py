@@ -71,7 +71,7 @@ from agent_kernel.values.introspection import (
     root_below,
     root_of,
 )
-from agent_kernel.values.pickler import FOREIGN, explain, leads_to, type_name
+from agent_kernel.values.pickler import FOREIGN, ManyPartsError, explain, leads_to, type_name
 from agent_kernel.values.reducers import dispatch_table
 from agent_kernel.values.references import is_nan
 from agent_kernel.values.segments import Parts, is_long
@@ -271,6 +271,9 @@ def _attribute(more: Mapping[int, int], roots: Iterable[int]) -> None:
             noted.counts[item] = noted.counts.get(item, 0) + count // len(holders)
 
 
+_MOST_ASKED = 200  # to look where one object leads takes as long as to dump twenty
+
+
 class Component(msgspec.Struct, eq=False):
     """Objects that were dumped from a root: `inside` are the ids of those that lead back to it, `outside` of those that do not."""
 
@@ -280,6 +283,12 @@ class Component(msgspec.Struct, eq=False):
     inside: set[int]
     outside: set[int] = msgspec.field(default_factory=set[int])
     is_counted: bool = False  # whether what it reaches counts for one of the names
+    asked: int = 0  # of how many objects it was looked for where they lead
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Whether to dump what leads to it takes less time than to find what does."""
+        return self.asked > _MOST_ASKED
 
     @property
     def root(self) -> object:
@@ -320,13 +329,17 @@ class Components:
         self._counts: dict[int, int] | None = None  # what holds matplotlib's, before a dump of this commit does
         self._followed: list[Dump] = []  # ids stay true while these live
 
+    def may_find(self) -> bool:
+        """Whether any value can be part of a component: to ask of each takes a third of the time of a dump."""
+        return bool(self._roots) or _FIGURES in sys.modules
+
     def find(self, value: object) -> Component | None:
         """The component of which the value is a part that leads to all of it."""
         key = id(value)
         if self._waiting:
             self._index()
         found = self._inside.get(key)
-        if found is not None:
+        if found is not None and not found.is_left_alone:
             return found
         first = self._visited.get(key)
         if first is None and self.component_of(root_of(value)) is None:
@@ -336,6 +349,8 @@ class Components:
             self._inside[key] = first
             return first
         for component in self._find_components(key):
+            if component.is_left_alone:
+                continue
             if self._is_named_by(value, component) or (
                 key not in component.outside and self._leads_back(value, component)
             ):
@@ -511,6 +526,15 @@ class Components:
         self._waiting = []
 
     def _leads_back(self, value: object, component: Component) -> bool:
+        """Whether saving the value would save what leads back to the root.
+
+        Raises:
+            ManyPartsError: that was asked of many objects. Of figures it may be: nearly all of their artists name them.
+        """
+        if root_of(component.root) is None:
+            component.asked += 1
+            if component.is_left_alone:
+                raise ManyPartsError
         below = leads_to(value, component.inside, self._names, self._namespace)
         if below is None:
             component.inside.add(id(value))
@@ -852,7 +876,12 @@ class Dumps:
             return self._split_around(group, compared, follow)
         self.staged.drop(group)
         self.by_group[group.members] = compared
-        return [name for member in group.members for name in self.dump_alone(member, follow)]
+        return [name for member in self._roots_first(group) for name in self.dump_alone(member, follow)]
+
+    def _roots_first(self, group: Group) -> list[str]:
+        """Members in an order in which they are compared by the same components as the last time: else each is dumped once more."""
+        roots = {root for of_name in group.roots.values() for root, *_ in of_name}
+        return sorted(group.members, key=lambda name: id(self.namespace.get(name)) not in roots)
 
     def _is_same_name(self, group: Group, members: Mapping[str, object]) -> bool:
         """Whether this was saved as a mere name of a module, and is what stands there: then it is not dumped."""

@@ -117,6 +117,8 @@ class Component(Protocol):
 class Components(Protocol):
     """Knows the component of an object that leads back to where that was dumped from."""
 
+    def may_find(self) -> bool: ...
+
     def find(self, value: object) -> Component | None: ...
 
 

@@ -24,6 +24,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from itertools import chain, compress, filterfalse
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import getweakrefcount
@@ -77,6 +78,10 @@ FOREIGN = (Exception, SystemExit, GeneratorExit)
 
 class NamespaceMetError(BaseException):
     """A value leads to the notebook's namespace. No reducer of anyone's takes this for an error of its own."""
+
+
+class ManyPartsError(BaseException):
+    """A value leads to many objects of a component, which is asked for no more: to dump them takes less time than to look into each."""
 
 
 class Mark(NamedTuple):
@@ -978,40 +983,26 @@ def open_dump(
     """Like `dump_objects`, and gives the pickler, which can go on."""
     if not callable(phases):
         phases = list(phases)
-    careful = False
+    given = phases, names, namespace, clusters, shared_owners, named
+    options: dict[str, Any] = {"answers": answers, "opens": opens, "flat": flat}
     try:
-        pickler = _dump(
-            *(phases, names, namespace, clusters, shared_owners, named),
-            components=components,
-            packs=packs,
-            answers=answers,
-            opens=opens,
-            flat=flat,
-        )
+        pickler = _dump_finding(components, given, options | {"packs": packs})
     except RecursionError:
         raise
     except FOREIGN:  # foreign reducers run here, and may raise anything
-        careful, components = True, None
-        pickler = _dump(
-            *(phases, names, namespace, clusters, shared_owners, named),
-            careful=True,
-            answers=answers,
-            opens=opens,
-            flat=flat,
-        )
+        options["careful"], components, packs = True, None, False
+        pickler = _dump(*given, **options)
     shared = pickler.dicts_met()
     if shared:
-        pickler = _dump(
-            *(phases, names, namespace, clusters, shared_owners, named),
-            careful=careful,
-            components=components,
-            packs=packs and not careful,
-            answers=answers,
-            opens=opens,
-            shared_dicts=shared,
-            flat=flat,
-        )
+        pickler = _dump_finding(components, given, options | {"packs": packs, "shared_dicts": shared})
     return pickler
+
+
+def _dump_finding(components: Components | None, given: tuple[Any, ...], options: dict[str, Any]) -> Pickler:
+    """Dump, and once more where much of a component was met: then nothing of it is found."""
+    while True:
+        with suppress(ManyPartsError):
+            return _dump(*given, components=components, **options)
 
 
 def _dump(
@@ -1039,7 +1030,7 @@ def _dump(
         if pins or flat:
             pickler = (FlatPickler if flat else PinningPickler)(sink, dump, names, namespace, clusters, careful)
             pickler.pins = pins
-        elif components is None:
+        elif components is None or not components.may_find():
             pickler = Pickler(sink, dump, names, namespace, clusters, careful)
         else:
             pickler = ComponentPickler(sink, dump, names, namespace, clusters, careful)

@@ -49,6 +49,9 @@ _MAKE = {
     "numpy's numbers": ("values", "values = list(np.arange({n}) / 3)", 1.0),
     "rows of a matrix": ("rows", "rows = list(np.arange(4.0 * {n}).reshape({n}, 4))", 1.0),
 }
+# Nodes that three variables lead to: a cell that changes one of them changes all three.
+_TREE = "tree = linked({n})\nby_number = {{node.x: node for node in tree}}\ntop = tree[0]"
+_OF_TREE = (("create tree", "made"), ("first change", "a node changes"), ("change", "another one changes"))
 _HOLDERS = {
     "an object that holds a set and a dict of {n:,} words": ("vocabulary", "vocabulary = Vocabulary({n})", 1.0),
     "a `Counter` of {n:,} words": ("counts", "counts = Counter(f'word {{k}}' for k in range({n}))", 1.0),
@@ -68,8 +71,12 @@ def run(bench: Bench) -> Table:
         for kind, (name, _, _) in (_MAKE | _HOLDERS).items():
             steps += [measure(f"pickle:{name}", f"pickle {kind}"), cell(f"len({name})", f"read {kind}")]
         steps += [cell(f"len(spell({number}))", "call")]
+    steps += [cell(_TREE.format(n=n), "create tree"), cell("tree[5].x = -1", "first change")]
+    for number in range(3):
+        steps += [measure("pickle:tree", "pickle tree"), cell(f"by_number[{number + 7}].x = -1", "change")]
     steps += [
         cell("points = pairs = owns = vocabulary = counts = days = parts = values = rows = None"),
+        cell("tree = by_number = top = None"),
         checkout("created"),
     ]
     runs = run_all(bench, steps)
@@ -87,6 +94,12 @@ def run(bench: Bench) -> Table:
                 {"seconds": ours, "pickle": pickle_s},
             )
         )
+    for label, what in _OF_TREE:
+        ours, pickle_s = runs.ours_overhead(label), runs.reference("pickle tree")
+        shown = f"{ms(ours)} = {times(ours / pickle_s)} pickle"
+        beside, numbers = f"pickling it once {ms(pickle_s)}", {"seconds": ours, "pickle": pickle_s}
+        row = Row(f"a tree in a list and a dict: {what}", shown, "", None, runs.peers_overhead(label), beside, numbers)
+        table.rows.append(row)
     called = runs.ours_overhead("call")
     peers = runs.peers_overhead("call")
     table.rows.append(Row("a function with as many results in its cache: called", ms(called), "", None, peers, "", {}))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.session import Repository
+from agent_kernel.session import Repository, serialization
 from agent_kernel.storage import MemoryStore
 from agent_kernel.values import segments
 from tests.support.notebooks import Notebook, names_changed
@@ -129,6 +129,34 @@ def test_nodes_that_lead_to_each_other_are_pickled_whole_at_once(
         assert nb.look("v[7].x, v[7] is w[7], len(v)") == (7, True, MADE)
         assert nb.look("all((one[1] if type(one) is tuple else one) in (v[2], v[3]) for one in v[1].below)")
         assert nb.look("v[3].up is None or any(v[3].up is one for one in v)")
+
+
+@pytest.mark.parametrize("count", [MADE, 2 * MADE, 4 * MADE])
+def test_it_is_looked_for_few_of_many_nodes_whether_they_lead_to_one_that_has_a_name(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[object] = []
+    leads_to = serialization.leads_to
+
+    def noted(value: object, *rest: Any) -> Any:
+        looked_at.append(value)
+        return leads_to(value, *rest)
+
+    monkeypatch.setattr(serialization, "leads_to", noted)
+    with Notebook() as nb:
+        nb.run("class Node:\n    def __init__(self, x): self.x, self.up, self.below = x, None, []")
+        nb.run(
+            f"root = Node(0)\nnodes = [root, *(Node(n) for n in range(1, {count}))]\n"
+            "for n in range(1, len(nodes)): nodes[n].up = nodes[n // 2]; nodes[n // 2].below.append(nodes[n])\n"
+            "del n\nindex = {one.x: one for one in nodes}"
+        )
+        before = nb.session.head
+        assert names_changed(nb.run("nodes[7].x = -7")) == {"root", "nodes", "index"}
+        assert names_changed(nb.run("index[8].x = -8")) == {"root", "nodes", "index"}
+        assert len(looked_at) <= 1_000
+        nb.checkout(before)
+        assert nb.look("nodes[7].x, nodes[7] is index[7] is root.below[0].below[1].below[1]") == (7, True)
+        assert nb.look("nodes[0] is index[0] is root and index[4].up.up is root.below[0]")
 
 
 def test_plain_rows_are_not_asked_whether_they_lead_to_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
