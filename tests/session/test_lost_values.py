@@ -373,3 +373,44 @@ def test_a_store_that_goes_away_while_such_values_load_is_no_lost_object(unpickl
     state = SimpleNamespace(stack=[read, (Placeholder.__new__(Placeholder),)], is_broken=lambda _: False)
     with pytest.raises(StoreUnavailableError):
         unpickler.dispatch[pickle.REDUCE[0]](state)
+
+
+# Each takes iterators as it is made, and a file that was closed gives none.
+OVER_A_FILE = {
+    "filter": "filter(None, file)",
+    "map": "map(str.strip, file)",
+    "zip": "zip(file, file)",
+    "enumerate": "enumerate(file)",
+    "islice": "itertools.islice(file, 9)",
+    "takewhile": "itertools.takewhile(bool, file)",
+    "accumulate": "itertools.accumulate(file)",
+    "groupby": "itertools.groupby(file)",
+    "cycle": "itertools.cycle(file)",
+    "filter of a map": "filter(None, map(str.strip, file))",
+    "chain of two files": "itertools.chain(file, file)",
+}
+
+
+@pytest.mark.parametrize("made", OVER_A_FILE.values(), ids=OVER_A_FILE)
+class TestAnIteratorOverAFile:
+    def test_keeps_nobody_from_a_checkout_once_the_file_is_closed(self, made: str, tmp_path: Path) -> None:
+        (tmp_path / "lines").write_text("a\nb\nc\n")
+        with Notebook() as nb:
+            early = nb.run(f"import itertools\nfile = open({str(tmp_path / 'lines')!r})\nlines, n = {made}, 1")
+            nb.run("first = next(lines); n = 2")
+            nb.run("file.close()")
+            late = nb.run("file = open(file.name); file.close(); n = 4")
+            for target, n in ((early, 1), (late, 4), (early, 1)):
+                nb.checkout(target)
+                assert nb.look("n") == n
+                with pytest.raises(ValueError, match="closed file"):
+                    nb.look("next(lines)")
+
+    def test_goes_on_with_the_file_while_that_is_open(self, made: str, tmp_path: Path) -> None:
+        (tmp_path / "lines").write_text("".join(f"{n}\n" for n in range(1, 9)))
+        with Notebook() as nb:
+            early = nb.run(f"import itertools\nfile = open({str(tmp_path / 'lines')!r})\nlines, other = {made}, file")
+            nb.run("other = 1; first = next(lines)")
+            nb.checkout(early)
+            assert nb.look("next(lines)") != nb.look("next(lines)")
+            nb.look("file.close()")

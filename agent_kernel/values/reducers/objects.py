@@ -10,6 +10,7 @@ import decimal
 import functools
 import gc
 import io
+import itertools
 import operator
 import random
 import re
@@ -70,6 +71,7 @@ _ALIASES = frozenset(
 # Classes of cached properties that keep all answers in one dict.
 _CACHED_TOGETHER = frozenset({("pandas", "CachedProperty"), ("statsmodels", "cache_readonly")})
 _CACHES = frozenset({"cached_property", "_cached_property", "cache_readonly", "CachedProperty"})
+_CURRIED = frozenset({("toolz", "curry"), ("cytoolz", "curry")})
 _OF_ARGPARSE = frozenset({("argparse", "_ActionsContainer"), ("argparse", "Action")})
 _EASILY_KNOWN = frozenset(map(id, (bool, int, str, type(None))))  # what an object's type alone says
 
@@ -83,6 +85,8 @@ def handler_for(kind: type[Any]) -> Handler:
 
         if pictures.is_pixel_access(kind):
             return pictures.reduce_pixels
+    if any((module_name(base).partition(".")[0], base.__name__) in _CURRIED for base in kind.__mro__):
+        return reduce_curried
     if any(base.__module__ == "multiprocessing.shared_memory" for base in kind.__mro__):
         return refuse_shared_memory
     if kind.__module__ == "tempfile" or kind is weakref.finalize:
@@ -505,6 +509,27 @@ def reduce_list_iterator(pickler: Pickler, value: Any) -> Any:
     return *parts[:2], (*parts[1], parts[2]), None, None, restore.list_iterator_state
 
 
+def reduce_curried(pickler: Pickler, value: Any) -> Any:
+    """A function that toolz curries. It names one of the notebook by its variable, and as it is loaded nothing is bound to that."""
+    return pickler.custom(value, _reduce_to_function)
+
+
+def _reduce_to_function(curried: Any) -> Any:
+    make, (kind, function, *rest, is_variable) = curried.__reduce__()
+    if type(function) is str and function.startswith("__main__:"):
+        return make, (kind, curried.func, *rest, None)
+    return make, (kind, function, *rest, is_variable)
+
+
+def reduce_iterator_over(pickler: Pickler, value: Any) -> Any:
+    """An iterator over others. Made again of a file, it would ask that for an iterator, and a file that was closed refuses."""
+    noted: Any = pickler.instance(value)
+    parts = reduce(value) if noted is NotImplemented else noted
+    if parts[0] is restore.live or not any(issubclass(type(part), io.IOBase) for part in parts[1]):
+        return noted
+    return restore.iterator_over, (parts[0], *parts[1]), *parts[2:]
+
+
 def reduce_system_random(pickler: Pickler, value: Any) -> Any:
     """It draws from the operating system: there is nothing to save."""
     pickler.dump_record.opaque.append(value)
@@ -517,9 +542,17 @@ _HASH_ITERATORS = (
     *map(type, (reversed(_bare), reversed(_bare.values()), reversed(_bare.items()))),
 )
 
+# They take iterators as they are made. (`chain` and `tee` are given theirs afterwards, and ask them for nothing.)
+_OVER_ITERATORS: tuple[type, ...] = (
+    *(map, filter, zip, enumerate),
+    *(itertools.islice, itertools.takewhile, itertools.dropwhile, itertools.filterfalse, itertools.starmap),
+    *(itertools.accumulate, itertools.compress, itertools.zip_longest, itertools.groupby, itertools.cycle),
+)
+
 _EXACT: dict[type, Handler] = {
     **dict.fromkeys(_HASH_ITERATORS, reduce_hash_iterator),
     **dict.fromkeys(map(type, (iter(list[object]()), reversed(list[object]()))), reduce_list_iterator),
+    **dict.fromkeys(_OVER_ITERATORS, reduce_iterator_over),
     Span: reduce_span,
     Named: reduce_named,
     Content: reduce_content,

@@ -599,6 +599,21 @@ def hash_iterator(holder: Any, kind: str, rest: list[Any]) -> object:
     return made
 
 
+class _Asked:
+    """Gives an iterator that is asked for one: a file that was closed would raise an error."""
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+
+    def __iter__(self) -> Any:
+        return self._found
+
+
+def iterator_over(kind: Any, *arguments: Any) -> Any:
+    """A `map`, `filter` or the like over files, which may be closed."""
+    return kind(*(_Asked(part) if issubclass(type(part), io.IOBase) else part for part in arguments))
+
+
 def list_iterator_state(made: Any, state: tuple[Any, int]) -> None:
     """Set the position of an iterator. Python limits it to the length of the list, which is filled later: lengthen that here."""
     found, position = state
