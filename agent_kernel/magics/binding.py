@@ -553,6 +553,7 @@ class Binding:
         session.workspace.outputs = self._results
         session.workspace.callbacks = self._callbacks
         session.workspace.syntax = Syntax(self._shell.input_transformer_manager.transform_cell, self._magic)
+        session.workspace.names_of_shell = self._shell.user_ns_hidden
         session.workspace.after_load = _draw_inline
         session.workspace.is_only_described = self._is_only_described
         self.repo, self.session = repo, session

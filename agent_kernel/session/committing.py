@@ -63,7 +63,7 @@ from agent_kernel.session.history import (
     variables,
     within_cell,
 )
-from agent_kernel.session.process_state import Before
+from agent_kernel.session.process_state import PYLAB, Before, ran_pylab
 from agent_kernel.session.snapshot import Repository
 from agent_kernel.session.tracking import IgnoreList
 from agent_kernel.session.workspace import Touched, Workspace
@@ -809,7 +809,9 @@ class Committing:
             return None
         self._cell = None
         self.workspace.monitor.stop()
-        self.workspace.living.process.note(running.source, self.namespace, running.before)
+        self.workspace.living.process.note(
+            running.source, self.namespace, running.before, self.workspace.names_of_shell
+        )
         if only_commands(running.source):
             return None
         interrupted = isinstance(error, KeyboardInterrupt)
@@ -968,7 +970,7 @@ class Committing:
             target, note = self._fork(target)
             made, record = self._recorder.publish(writer, tree, draft, Head(self.branch, self.head), target)
         records = records or _records_of(record) != records_before  # a rollback may change nothing else
-        changes = changes or records
+        changes = changes or records or self._takes_on_pylab(before.commit, record)
         pending = self._recorder.pending
         with contextlib.nullcontext() if pending is None else pending.head_moves():
             self.branch, self.head, self._tree, self._not_loaded = target, made, tree, absent_names
@@ -994,6 +996,11 @@ class Committing:
             written_bytes=writer.written_bytes,
         )
         return name_records(report, self.repo, next(iter(record.parents), None)) if records else report
+
+    def _takes_on_pylab(self, before: ObjectId | None, record: Commit) -> bool:
+        """Whether the names of `%pylab` come with a commit: it is undone like one that binds variables."""
+        bound = self.workspace.living.process.pylab.bound
+        return bool(bound) and PYLAB in record.set_in_libraries and not ran_pylab(self.repo, before)
 
     def _takes_in(self, draft: Draft) -> bool:
         """Whether a commit takes the place of those of records alone that lie before it: with the variables they are one."""

@@ -16,9 +16,20 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Container,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
+from contextlib import contextmanager
 from itertools import islice
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import msgspec
@@ -386,6 +397,7 @@ class Before(NamedTuple):
     attributes: Mapping[str, Attribute] | None  # None: the text of the cell sets none
     settings: Mapping[str, object]
     environment: Mapping[str, str] | None  # None: the text of the cell does not speak of it
+    names: Mapping[str, object] | None = None  # of the namespace; None: the cell does not run %pylab
 
 
 # -- what the cells of a process have set
@@ -399,13 +411,66 @@ class Known(msgspec.Struct):
     digests: dict[str, str]
 
 
+class PylabNames:
+    """The thousand names that `%pylab` bound in this process: the shell's own, and in no commit.
+
+    They are there where it had run, and nowhere else: left in an earlier state, its `sum` and `any` stand before the builtin
+    ones.
+    """
+
+    def __init__(self) -> None:
+        self.has_run = False
+        self.bound: dict[str, object] = {}
+        self.moved = ""  # what the last checkout did with them, for its lines
+
+    def note(self, before: Mapping[str, object], namespace: Mapping[str, object], own: Mapping[str, object]) -> None:
+        """It has run. `own`: what the shell says that it put there. What was there before it is no name of `%pylab`."""
+        self.has_run = True
+        new = (name for name in own if not name.startswith("_") and before.get(name, _MISSING) is not own[name])
+        self.bound.update((name, own[name]) for name in new if namespace.get(name, _MISSING) is own[name])
+
+    @contextmanager
+    def moving(self, *, has_run: bool) -> Generator[None]:
+        """Go in the block to a state in which it had run, or had not. Without effect where it did not run in this process."""
+        before = self.has_run
+        self.has_run = has_run if self.bound else before
+        try:
+            yield
+        except BaseException:
+            self.has_run = before
+            raise
+
+    def place(self, namespace: dict[str, object], own: MutableMapping[str, object], saved: Container[str]) -> bool:
+        """Put the names there, or take them out, as the state is that was loaded. Returns whether the namespace changed.
+
+        Args:
+            own: what the shell says that it put there. A name that is taken out is a person's own as soon as a cell binds it.
+            saved: names that the state has itself, though `%pylab` binds them too.
+        """
+        missing = {name: value for name, value in self.bound.items() if name not in namespace}
+        is_there = len(missing) < len(self.bound)
+        self.moved = _SAID[self.has_run] if self.bound and self.has_run is not is_there else ""
+        if self.has_run:
+            namespace.update(missing)
+            own.update(missing)
+            return bool(missing)
+        for name, value in self.bound.items():
+            own.pop(name, None)
+            if name not in saved and namespace.get(name, _MISSING) is value:
+                del namespace[name]
+        return is_there
+
+
+_SAID = {False: "the names of %pylab are gone: it runs only later", True: "the names of %pylab are back"}
+
+
 class ProcessState:
     """What the cells of a process have set."""
 
     def __init__(self) -> None:
         self.are_any = False  # whether a cell has set one: most sessions never ask for more
         self._attributes: dict[str, Attribute] = {}
-        self._pylab = False
+        self.pylab = PylabNames()
         self._settings: dict[str, Known] = {}
         self._variables: dict[str, str | None] = {}  # of the environment, as they were before
         self._makers: dict[str, tuple[str, ObjectId]] = {}  # by name: what was set, and the first commit that says so
@@ -416,15 +481,24 @@ class ProcessState:
         found = {full: Attribute(owner, name, value) for full, owner, name, value in _find(source, targets, namespace)}
         may_import = bool(targets) and "import" in source
         return Before(
-            found if found or may_import or PYLAB in source else None,
+            found if found or may_import else None,
             {setting.name: setting.find() for setting in _SETTINGS},
             _environment() if "env" in source else None,
+            {**namespace} if PYLAB in source and _RUNS_PYLAB.search(source) else None,
         )
 
-    def note(self, source: str, namespace: Mapping[str, object], before: Before | None) -> None:
-        """The cell has run."""
+    def note(
+        self,
+        source: str,
+        namespace: Mapping[str, object],
+        before: Before | None,
+        own: Mapping[str, object] = MappingProxyType({}),
+    ) -> None:
+        """The cell has run. `own`: the names that the shell says are its own."""
         if before is None:
             return
+        if before.names is not None:
+            self.pylab.note(before.names, namespace, own)
         if before.attributes is not None:
             self._note_attributes(source, namespace, before.attributes)
         for setting in _SETTINGS:
@@ -435,10 +509,9 @@ class ProcessState:
                 # Libraries that the cell imports set others.
                 if before.environment.get(name) != value and (sets_many or name in source):
                     self._variables.setdefault(name, before.environment.get(name))
-        self.are_any = self._pylab or bool(self._attributes or self._settings or self._variables)
+        self.are_any = self.pylab.has_run or bool(self._attributes or self._settings or self._variables)
 
     def _note_attributes(self, source: str, namespace: Mapping[str, object], before: Mapping[str, Attribute]) -> None:
-        self._pylab = self._pylab or _RUNS_PYLAB.search(source) is not None
         for full, owner, name, value in _find(source, _targets(source), namespace):
             earlier = before.get(full)
             if earlier is None and not _is_of_library(value):  # the cell imported what it set it on
@@ -464,7 +537,7 @@ class ProcessState:
     def names(self) -> set[str]:
         """What is set now, by cells of this process."""
         found = {f"{full}#{one.digest}" for full, one in self._attributes.items() if one.is_set()}
-        if self._pylab:
+        if self.pylab.has_run:
             found.add(PYLAB)
         for name, known in self._settings.items():
             setting = _BY_NAME[name]
@@ -482,7 +555,7 @@ class ProcessState:
 
     def names_after(self, parent: Iterable[str]) -> tuple[str, ...]:
         """What a commit names, after one that names these. What this process has not set is set once its cell runs again."""
-        mine = {*self._attributes, *map(_entry_of, self._variables)}
+        mine = {*self._attributes, *map(_entry_of, self._variables), *([PYLAB] if self.pylab.bound else ())}
         for name, known in self._settings.items():
             mine.update(_name_of(_BY_NAME[name].entry(part, "")) for part in known.first)
         then = {_of_commit(entry): entry for entry in parent}
@@ -499,6 +572,12 @@ class ProcessState:
         for entry in entries:
             if self._makers.get(_name_of(entry), ("",))[0] != _of_commit(entry):
                 self._makers[_name_of(entry)] = _of_commit(entry), id
+
+
+def ran_pylab(repo: Repository, commit: ObjectId | None) -> bool:
+    """Whether the names of `%pylab` are part of the state of a commit."""
+    entries = () if commit is None else repo.commit_at(commit).set_in_libraries
+    return PYLAB in map(_name_of, entries)
 
 
 def describe_differences(

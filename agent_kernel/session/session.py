@@ -44,7 +44,7 @@ from agent_kernel.session.history import (
     tree_edits,
     variables,
 )
-from agent_kernel.session.process_state import describe_differences
+from agent_kernel.session.process_state import describe_differences, ran_pylab
 from agent_kernel.session.snapshot import close_names
 from agent_kernel.session.tracking import label_of
 from agent_kernel.session.workspace import Loaded
@@ -596,12 +596,16 @@ class Session(Committing):
         return loaded
 
     def _record_joined(self, writer: Writer, tree: Tree, draft: Draft, loaded: Loaded, began: float) -> Report:
-        with self._taking_on(loaded):
+        with self._taking_on(loaded, self._has_pylab_with(*draft.other_parents)):
             return self._record(writer, tree, draft, began, loaded.find_not_loaded(tree))
+
+    def _has_pylab_with(self, *others: ObjectId) -> bool:
+        """Whether `%pylab` had run here, or in a state that is joined with this one."""
+        return self.workspace.living.process.pylab.has_run or any(ran_pylab(self.repo, other) for other in others)
 
     def _fast_forward(self, other: ObjectId, loaded: Loaded, draft: Draft, note: str) -> Report:
         before = self._position
-        with self._taking_on(loaded):
+        with self._taking_on(loaded, self._has_pylab_with(other)):
             self.repo.move_branch(str(self.branch), other, draft.message, self.head, self.id)
             self.head, self._tree = other, self.repo.tree_at(other)
             self._not_loaded = loaded.find_not_loaded(self._tree)
@@ -645,7 +649,7 @@ class Session(Committing):
         generators, note = prepare_generators(self.repo, to.commit, keep=keep_random, partial=partial)
         absent_names = loaded.find_not_loaded(target)
         changed = live_changes(self.repo, self._tree, target, self._not_loaded, absent_names)
-        with self._taking_on(loaded):
+        with self._taking_on(loaded, ran_pylab(self.repo, to.commit)):
             self._go(Head(to.branch, to.commit), message)
             self._tree, self._not_loaded = target, absent_names
             self._restarted = self._restarted and bool(absent_names)
@@ -737,7 +741,7 @@ class Session(Committing):
         if target is not None and not keep_random and not note:
             draft.random = self.repo.commit_at(target).random
         left = self.head
-        with self._taking_on(loaded):
+        with self._taking_on(loaded, ran_pylab(self.repo, target)):
             report = self._record(self.repo.writer(), tree, draft, began, absent_names)
             self._operations = then or self._operations
             generators()
@@ -862,11 +866,19 @@ class Session(Committing):
         self._base = head.branch or self._base
 
     @contextmanager
-    def _taking_on(self, loaded: Loaded) -> Generator[None]:
-        """Go somewhere in the block, and the variables with it: an interrupt finds both moved, or neither."""
+    def _taking_on(self, loaded: Loaded, has_pylab: bool | None = None) -> Generator[None]:
+        """Go somewhere in the block, and the variables with it: an interrupt finds both moved, or neither.
+
+        Args:
+            has_pylab: whether `%pylab` had run there; None: where it is now, its names stay.
+        """
+        pylab = self.workspace.living.process.pylab
         with uninterrupted(), self._publishing:
-            yield
+            with pylab.moving(has_run=pylab.has_run if has_pylab is None else has_pylab):
+                yield
             self.workspace.take_on(loaded)
+            if has_pylab is not None:
+                self.workspace.place_pylab()
         self.workspace.read_again(loaded)  # of what an interrupt keeps unread, whatever is found counts as a change
 
     def _checkout_notes(self, saved: Report | None, loaded: Loaded, commit: ObjectId | None) -> tuple[str, ...]:
@@ -891,6 +903,7 @@ class Session(Committing):
             for names, module in self.workspace.find_of_changed_modules(loaded)
         ]
         process = self.workspace.living.process
+        notes += filter(None, [process.pylab.moved])
         if process.are_any or (commit is not None and self.repo.commit_at(commit).set_in_libraries):
             notes += describe_differences(self.repo, commit, self.namespace, process.names(), label_of)
         threads = self.workspace.find_running_threads()

@@ -106,6 +106,11 @@ class Bindings:
                 self.unwritable.add(name)
         return bool(verdict)
 
+    def forget_verdicts(self, names: Iterable[str]) -> None:
+        """The shell took these names out, or put them there: whose they are is asked again."""
+        for name in names:
+            self._versioned.pop(name, None)
+
     def names(self, namespace: dict[str, object]) -> list[str]:
         """The versioned names, in the namespace's order."""
         return list(filter(self.is_versioned, tuple(namespace)))

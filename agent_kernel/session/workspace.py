@@ -213,6 +213,7 @@ class Detector:
         self.callbacks: Callable[[], Iterable[object]] = tuple
         self.outputs: Callable[[], Iterable[object]] = tuple
         self.after_load: Callable[[], object] = tuple  # what the interface does when values were built
+        self.names_of_shell: dict[str, object] = {}  # what the interface itself put into the namespace
         self.syntax = dependencies.Syntax()
         # Whether to show a value as what a cell gives runs nothing but the `repr` of its type.
         self.is_only_described: Callable[[object], bool] = lambda _: False
@@ -815,6 +816,13 @@ class Workspace(Detector):
             for group in loaded.failed_groups:
                 self._place_placeholders(group)
             dependencies.replace_figures(figures)
+            self.bindings.note(self.namespace)
+
+    def place_pylab(self) -> None:
+        """Put the names of `%pylab` there, or take them out, as the state is that was taken on."""
+        pylab = self.living.process.pylab
+        if pylab.place(self.namespace, self.names_of_shell, self.tracking.groups):
+            self.bindings.forget_verdicts(pylab.bound)
             self.bindings.note(self.namespace)
 
     def _register(self, loaded: Loaded) -> None:

@@ -76,6 +76,93 @@ def test_what_pylab_put_there_is_named_after_a_restart_until_it_runs_again(place
         assert "names of %pylab" not in again.run("%agent checkout HEAD").out
 
 
+def bind_pylab(shell: Shell, **names: object) -> None:
+    """Let `%pylab` bind these names: it binds a thousand, which are the shell's own."""
+
+    def put(_: str) -> None:
+        shell.ip.user_ns.update(names)
+        shell.ip.user_ns_hidden.update(names)
+
+    shell.ip.register_magic_function(put, magic_name="pylab")
+
+
+def test_a_checkout_of_a_state_before_pylab_takes_its_names_out_and_one_after_it_puts_them_back(place: str) -> None:
+    with Shell(store=place) as shell:
+        bind_pylab(shell, sum=len, axes=max)
+        shell.run("x = sum([2, 3])")
+        shell.run("%pylab inline")
+        shell.run("y = sum([2, 3])")
+        for _ in range(2):
+            assert "the names of %pylab are gone: it runs only later" in shell.run("%agent checkout HEAD~2").out
+            assert not {"sum", "axes"} & shell.ns.keys()
+            assert "the names of %pylab are back" in shell.run("%agent checkout main").out
+            assert (shell.ns["sum"], shell.ns["axes"], shell.ns["y"]) == (len, max, 2)
+        shell.run("%agent undo")
+        shell.run("z = sum([2, 3])")
+        assert (shell.ns["z"], "axes" in shell.ns) == (5, False)
+        assert [change["name"] for change in shell.log()[0]["changed"]] == ["z"]
+
+
+def test_undo_of_pylab_takes_its_names_out_and_redo_puts_them_back(place: str) -> None:
+    with Shell(store=place) as shell:
+        bind_pylab(shell, sum=len)
+        shell.run("x = 1")
+        shell.run("%pylab inline")
+        shell.run("%agent undo")
+        assert "sum" not in shell.ns
+        session = shell.extension.notebook.session
+        assert session is not None
+        assert session.head is not None
+        assert session.repo.commit_at(session.head).set_in_libraries == ()
+        shell.run("%agent redo")
+        assert shell.ns["sum"] is len
+
+
+def test_what_a_person_binds_where_pylab_was_taken_out_is_saved_although_pylab_binds_it_too(place: str) -> None:
+    with Shell(store=place) as shell:
+        bind_pylab(shell, pi=max)
+        shell.run("x = 1")
+        shell.run("%pylab inline")
+        shell.run("%agent checkout HEAD~1")
+        shell.run("pi = max")
+        assert [(change["how"], change["name"]) for change in shell.log()[0]["changed"]] == [("+", "pi")]
+        shell.run("%agent checkout main")
+        assert shell.ns["pi"] is max
+        shell.run("%agent checkout -")
+        assert shell.ns["pi"] is max
+        shell.run("%agent checkout HEAD~1")
+        assert "pi" not in shell.ns
+
+
+def test_variables_of_a_person_that_pylab_binds_anew_come_back_as_they_were_before_it(place: str) -> None:
+    with Shell(store=place) as shell:
+        bind_pylab(shell, pi=max, axes=min, beta=len)
+        shell.run("pi = 3; np = 'mine'")
+        shell.run("%pylab inline")
+        shell.run("axes = [1, 2]")
+        shell.run("%agent checkout HEAD~1")
+        assert (shell.ns["pi"], shell.ns["axes"], shell.ns["beta"]) == (max, min, len)
+        shell.run("%agent checkout HEAD~1")
+        assert (shell.ns["pi"], shell.ns["np"]) == (3, "mine")
+        assert not {"axes", "beta"} & shell.ns.keys()
+        shell.run("%agent checkout main")
+        assert (shell.ns["pi"], shell.ns["axes"], shell.ns["beta"]) == (max, [1, 2], len)
+
+
+def test_a_merge_of_a_branch_where_pylab_ran_brings_its_names(place: str) -> None:
+    with Shell(store=place) as shell:
+        bind_pylab(shell, beta=len)
+        shell.run("x = 1")
+        shell.run("%agent switch -c other")
+        shell.run("%pylab inline")
+        shell.run("f = lambda: beta([1])")
+        shell.run("%agent switch main")
+        assert "beta" not in shell.ns
+        shell.run("y = 1")
+        shell.run("%agent merge other")
+        assert shell.ns["f"]() == 1
+
+
 def test_undo_of_the_checkout_after_a_restart_says_that_the_variables_are_out_of_memory_again(place: str) -> None:
     with Shell(store=place) as shell:
         shell.run("big = [1, 2, 3]; model = {'w': 1}")
