@@ -138,10 +138,15 @@ def _sharing(users: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _meet(one: Any, two: Any) -> bool:
-    import numpy as np
+_MOST_WORK = 10_000  # solutions that numpy tries
 
-    return bool(np.may_share_memory(one, two))
+
+def _meet(one: Any, two: Any) -> bool:
+    np: Any = sys.modules["numpy"]
+    try:  # two columns of a table lie between each other, and share nothing
+        return bool(np.shares_memory(one, two, max_work=_MOST_WORK))
+    except np.exceptions.TooHardError:
+        return True
 
 
 def _name_in_package(value: object) -> str:
@@ -603,12 +608,15 @@ def _as_copied(value: object) -> object:
         return value
 
 
+_CACHED_TOGETHER = frozenset({"CachedProperty", "cache_readonly"})
+
+
 def _without_cached(value: object) -> dict[str, object]:
     """The attributes without those that a cached property works out from the others when it is asked."""
     found: dict[str, object] = getattr(value, "__dict__", {})
     kinds = {name: inspect.getattr_static(type(value), name, None) for name in found}
-    # pandas keeps the answers of all in one dict, and a logger for which levels it is on.
-    is_asked = any(type(held).__name__ == "CachedProperty" for held in _class_attributes(value))
+    # pandas and statsmodels keep the answers of all in one dict, and a logger for which levels it is on.
+    is_asked = any(type(held).__name__ in _CACHED_TOGETHER for held in _class_attributes(value))
     caches = {"_cache"} if is_asked else set()
     if isinstance(value, logging.Logger):
         caches = {"_cache", "manager"}  # which knows all loggers of the process, whatever variables there are

@@ -167,6 +167,40 @@ def test_what_a_cached_property_keeps_is_no_content() -> None:
     assert differences(found[0], found[2]) == ["value"]
 
 
+class cache_readonly:  # as the one of statsmodels, which keeps the answers of all in one dict
+    def __init__(self, function: Callable[[Any], object]) -> None:
+        self.function = function
+
+    def __get__(self, of: Any, _: type) -> object:
+        return vars(of).setdefault("_cache", {}).setdefault(self.function.__name__, self.function(of))
+
+
+class Fit:
+    def __init__(self, numbers: list[int]) -> None:
+        self.numbers = numbers
+
+    @cache_readonly
+    def mean(self) -> float:
+        return sum(self.numbers) / len(self.numbers)
+
+
+def test_what_statsmodels_keeps_of_cached_properties_is_no_content() -> None:
+    asked, other = Fit([1, 3]), Fit([2, 2])
+    assert asked.mean == 2
+    found = [fingerprints({"value": value}, set()) for value in (asked, Fit([1, 3]), other)]
+    assert differences(found[0], found[1]) == []
+    assert differences(found[0], found[2]) == ["value"]
+
+
+def test_arrays_that_lie_between_each_other_share_nothing_and_those_with_one_element_in_common_do() -> None:
+    np = pytest.importorskip("numpy")
+    table, other = np.zeros((3, 4)), np.zeros((3, 4))
+    column, next_one, row = table[:, 0], table[:, 1], table[1]
+    apart = fingerprints({"a": column, "b": other[:, 1]}, set())
+    assert differences(fingerprints({"a": column, "b": next_one}, set()), apart) == []
+    assert "(sharing) a~b" in differences(fingerprints({"a": column, "b": row}, set()), apart)
+
+
 def test_for_which_levels_a_logger_was_asked_is_no_content_and_its_level_is() -> None:
     logger = logging.getLogger("tests.asked")
     logger.setLevel(logging.ERROR)
