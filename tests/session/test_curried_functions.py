@@ -12,15 +12,16 @@ from tests.support.notebooks import Notebook, names_changed
 
 # As toolz and cytoolz do it, which are not installed for every test.
 LIBRARY = """
-import functools
 import sys
 
 
 class curry:
     def __init__(self, func, *args, **keywords):
         self.func, self.args, self.keywords = func, args, keywords
+        self._has_unknown_args = None
 
     def __call__(self, *args):
+        self._has_unknown_args = False
         try:
             return self.func(*self.args, *args, **self.keywords)
         except TypeError:
@@ -31,7 +32,8 @@ class curry:
         found = getattr(sys.modules[func.__module__], func.__qualname__, None)
         if isinstance(found, curry) and found.func is func:
             func, is_variable = f"{func.__module__}:{func.__qualname__}", found is self
-        return _restore_curry, (type(self), func, self.args, self.keywords, (), is_variable)
+        attributes = (("_has_unknown_args", self._has_unknown_args), ("__doc__", self.__doc__))
+        return _restore_curry, (type(self), func, self.args, self.keywords, attributes, is_variable)
 
 
 def _restore_curry(cls, func, args, keywords, attributes, is_variable):
@@ -41,7 +43,9 @@ def _restore_curry(cls, func, args, keywords, attributes, is_variable):
         if is_variable:
             return found
         func = found.func
-    return cls(func, *args, **keywords)
+    made = cls(func, *args, **keywords)
+    made.__dict__.update(attributes)
+    return made
 
 
 @curry
@@ -86,6 +90,12 @@ def test_a_curried_function_comes_back_after_a_restart() -> None:
         assert nb.look("add_two.func is add.func")
         nb.run("n = 10")
         assert nb.look("add(1)(2)") == 13
+
+
+def test_the_first_call_of_a_curried_function_changes_nothing() -> None:
+    with Notebook() as nb:
+        nb.run(DEFINE)
+        assert names_changed(nb.run("three = add(1)(2)")) == {"three"}
 
 
 def test_a_variable_that_the_curried_function_reads_is_changed_without_it() -> None:

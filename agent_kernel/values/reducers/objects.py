@@ -515,10 +515,12 @@ def reduce_curried(pickler: Pickler, value: Any) -> Any:
 
 
 def _reduce_to_function(curried: Any) -> Any:
-    make, (kind, function, *rest, is_variable) = curried.__reduce__()
+    make, (kind, function, arguments, keywords, attributes, is_variable) = curried.__reduce__()
+    # What the first call finds out of the function, and the next one would find out again.
+    attributes = tuple(pair for pair in attributes if pair[0] != "_has_unknown_args")
     if type(function) is str and function.startswith("__main__:"):
-        return make, (kind, curried.func, *rest, None)
-    return make, (kind, function, *rest, is_variable)
+        function, is_variable = curried.func, None
+    return make, (kind, function, arguments, keywords, attributes, is_variable)
 
 
 def reduce_iterator_over(pickler: Pickler, value: Any) -> Any:
