@@ -111,7 +111,8 @@ class Where(Result):
             chips = chip_line(changes, most=_NAMES, rank=by_name(self.ranks))
             lines.append(f"Not committed yet: {chips}")
         if status.unverified:
-            lines.append(f"Not checked for changes since their last commit: {list_names(status.unverified)}")
+            unverified = list_names(status.unverified)
+            lines.append(f"Not checked for changes since their last commit: {unverified}; %agent commit checks them")
         lines += describe.unsaved_lines(status.lost, self.holders)
         if status.ignored:
             lines.append(f"Ignored: {list_names(status.ignored)}")

@@ -467,9 +467,11 @@ def test_what_the_store_has_already_is_not_called_uncommitted_after_binding_it_a
     status = shell.run("%agent status --json").json
     assert [change["name"] for change in status["changed"]] == ["z"]
     assert status["unverified"] == ["x", "y"]
-    assert "Not checked for changes since their last commit: x, y" in shell.run("%agent status").out
+    told = "Not checked for changes since their last commit: x, y; %agent commit checks them"
+    assert told in shell.run("%agent status").out
     shell.ns["x"].append(2)
-    assert "+z, ~x" in shell.run("%agent commit both").out
+    assert "+z, ~x" in shell.run("%agent commit").out
+    assert "Not checked" not in shell.run("%agent status").out
 
 
 def test_a_copied_notebook_may_start_from_the_original_after_its_first_cell(shell: Shell, tmp_path: Path) -> None:
