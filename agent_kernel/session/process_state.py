@@ -424,7 +424,7 @@ class PylabNames:
         self.moved = ""  # what the last checkout did with them, for its lines
 
     def note(self, before: Mapping[str, object], namespace: Mapping[str, object], own: Mapping[str, object]) -> None:
-        """It has run. `own`: what the shell says that it put there. What was there before it is no name of `%pylab`."""
+        """It has run. `own`: what the shell says that it put there. What was there before is left out."""
         self.has_run = True
         new = (name for name in own if not name.startswith("_") and before.get(name, _MISSING) is not own[name])
         self.bound.update((name, own[name]) for name in new if namespace.get(name, _MISSING) is own[name])
