@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from agent_kernel.session import Repository, serialization
+from agent_kernel.session import Repository
 from agent_kernel.storage import MemoryStore
-from agent_kernel.values import segments
+from agent_kernel.values import pickler, segments
 from tests.support.notebooks import Notebook, names_changed
 
 MADE = 3_000
@@ -136,13 +136,13 @@ def test_it_is_looked_for_few_of_many_nodes_whether_they_lead_to_one_that_has_a_
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked_at: list[object] = []
-    leads_to = serialization.leads_to
+    leads_to = pickler.leads_to
 
     def noted(value: object, *rest: Any) -> Any:
         looked_at.append(value)
         return leads_to(value, *rest)
 
-    monkeypatch.setattr(serialization, "leads_to", noted)
+    monkeypatch.setattr("agent_kernel.session.serialization.leads_to", noted)
     with Notebook() as nb:
         nb.run("class Node:\n    def __init__(self, x): self.x, self.up, self.below = x, None, []")
         nb.run(
