@@ -23,7 +23,7 @@ import io
 import threading
 import types
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
 from itertools import islice, pairwise
@@ -401,7 +401,7 @@ def _dump_each(
 
 
 @contextlib.contextmanager
-def _in_place(items: Any) -> Iterator[Any]:
+def _in_place(items: Any) -> Generator[Any]:
     """The same items in a list or dict that is always the same one: so what a pickler holds lies as it did the last time.
 
     Those of a tuple are given as they are; so are all while another thread, or code that a dump runs, dumps something, too.

@@ -7,7 +7,7 @@ import math
 import operator
 import random
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -26,6 +26,8 @@ from tests.integrations.foreign import needs, run_suite
 needs("langgraph.checkpoint.conformance", "langgraph.graph")
 
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
@@ -700,13 +702,21 @@ class _InTurn(AgentKernelSaver):
         super().__init__(repo)
         self._turn = threading.Lock()
 
-    def put(self, *given: Any) -> Any:
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
         with self._turn:
-            return super().put(*given)
+            return super().put(config, checkpoint, metadata, new_versions)
 
-    def put_writes(self, *given: Any) -> None:
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
         with self._turn:
-            super().put_writes(*given)
+            super().put_writes(config, writes, task_id, task_path)
 
 
 def test_what_a_task_wrote_shares_its_pages_with_the_checkpoint_and_outlives_others(repo: ak.Repository) -> None:
