@@ -1124,7 +1124,7 @@ class Dumps:
         cuts: dict[str | int, Cuts] = {}
         for group in groups:
             cuts |= group.cuts
-        known = before.marks if before and not self._everything else frozenset[bytes]()
+        known = before.known_marks(members) if before and not self._everything else frozenset[bytes]()
         anchors = self._known_items(members, before) if before is not None and known else ()
         named = before.reach.named if before is not None else ()
         # Most names of a group that changed are saved together again: what each is by itself is then looked at by nobody.

@@ -44,6 +44,7 @@ from agent_kernel.session.tracking import (
     NO_MARKS,
     NO_NAMES,
     NO_OWN,
+    NO_OWN_MARKS,
     NO_PIECES,
     NO_RANGES,
     NO_ROOTS,
@@ -490,7 +491,7 @@ class Staging:
                 if dumped.segments is not None:
                     # Not in place: groups that were not cut have one dict in common.
                     made.cuts = made.cuts | cuts_of(dumped, {name: members[name]})
-                    made.marks |= dumped.segments.marks
+                    made.own_marks = {**made.own_marks, name: dumped.segments.marks}
         self._record(names, before, made)
 
     def _stage_plain(self, name: str, value: object, compared: Compared) -> None:
@@ -717,6 +718,7 @@ def save_plain(writer: Writer, name: str, value: object, compared: Compared) -> 
         holders=NO_NAMES,
         cuts=NO_CUTS,
         marks=NO_MARKS,
+        own_marks=NO_OWN_MARKS,
         data=NO_OWN,
         is_plain=True,
     )
@@ -826,6 +828,7 @@ def _group(
         size=size,
         cuts=cuts_of(dumped, members) or NO_CUTS,
         marks=dumped.segments.marks if dumped.segments else NO_MARKS,
+        own_marks=NO_OWN_MARKS,
         met=dumped.met,
         digest=dumped.digest,
         data=NO_OWN,

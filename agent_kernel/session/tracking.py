@@ -388,6 +388,7 @@ NO_NAMES: frozenset[str] = frozenset()
 NO_IDS: frozenset[int] = frozenset()
 NO_RANGES: frozenset[tuple[int, int]] = frozenset()
 NO_MARKS: frozenset[bytes] = frozenset()
+NO_OWN_MARKS: dict[str, frozenset[bytes]] = {}
 NO_CUTS: dict[str | int, Cuts] = {}
 NO_ROOTS: dict[str, Roots] = {}
 NO_PIECES: list[Pieces] = []
@@ -423,7 +424,8 @@ class Group(msgspec.Struct, gc=False):  # there are thousands, and nothing that 
     # What it shared, when it was stored, with objects that cannot be saved: ids, and where memory begins.
     pins: frozenset[int] = frozenset()
     cuts: dict[str | int, Cuts] = {}  # of the long containers, by name, or by id if they lie within a value
-    marks: frozenset[bytes] = frozenset()
+    marks: frozenset[bytes] = frozenset()  # of segments among which it was looked for shared objects
+    own_marks: dict[str, frozenset[bytes]] = {}  # by member, where each was cut for its own content alone
     met: bytes = b""  # which objects the last dump met: where it is the same, the group reaches what it reached
     digest: bytes = b""  # of a long container of atoms, a plain function or class: unchanged as long as this is
     roots: dict[str, Roots] = {}
@@ -450,6 +452,11 @@ class Group(msgspec.Struct, gc=False):  # there are thousands, and nothing that 
     def own_of(self, name: str) -> bytes | None:
         """The digest of what a member is by itself; None if it is not known."""
         return self.own.get(name) or (self.signature if self.own is NO_OWN else None)
+
+    def known_marks(self, names: Collection[str]) -> frozenset[bytes]:
+        """Marks of segments of which no two share an object. Those of two members that were cut apart may."""
+        (first, *others) = names
+        return self.own_marks.get(first, self.marks) if not others else self.marks
 
 
 class Tracking:

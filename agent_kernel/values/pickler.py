@@ -21,11 +21,12 @@ import pickle
 import sys
 import types
 from array import array
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from itertools import chain, compress, filterfalse
+from operator import not_, sub
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import getweakrefcount
 
@@ -264,26 +265,33 @@ class Pickler(pickle.Pickler):
         return whole.digest()
 
     def sum_met(self, without: object, *, is_in_place: bool = False) -> bytes:
-        """As `digest_met`, in a twentieth of the time where there are only containers; empty where it cannot be told.
+        """As `digest_met`, in a twentieth of the time where there are only containers; another one each time where it cannot be told.
 
         Args:
             without: a container that was made for this dump.
             is_in_place: it is the same each time, and so lies where it lay.
         """
-        dump = self.dump_record
-        made = dump.roots or not all(kind.__dictoffset__ for kind in types_of(dump.instances))
-        if made:  # what reducers made is among what was pickled, each time anew
-            return b""
         if self._has_reduced:
-            return self._sum_long_lived(without)
-        return digest_memo(self) if is_in_place else _sum_in_bytes(sum_memo(self) - id(without))
+            of_containers = self._sum_long_lived(without)
+        else:
+            of_containers = digest_memo(self) if is_in_place else _sum_in_bytes(sum_memo(self) - id(without))
+        dump = self.dump_record
+        others = (dump.instances, dump.opaque, dump.object_arrays, dump.references)
+        return of_containers + b"".join(map(addresses, others))
 
     def _sum_long_lived(self, without: object) -> bytes:
-        """Without what reducing an object makes: nothing but the memo holds that."""
+        """Without what reducing an object makes: nothing but the memo holds that, and tuples that only the memo holds."""
         found = gc.get_referents(self)
         mutable = of_types(found, _MUTABLE_IDS)
+        has_slots = not all(kind.__dictoffset__ for kind in types_of(self.dump_record.instances))
+        # What is in slots stands in a dict in a tuple.
+        tuples: list[Any] = of_types(found, _TUPLE_IDS) if has_slots else []
         del found
-        long_lived = compress(mutable, map(_OF_MADE.__lt__, map(sys.getrefcount, mutable)))
+        made = compress(tuples, _are_made(map(sys.getrefcount, tuples)))
+        times = Counter(ids_of(chain.from_iterable(made)))
+        counts = map(sys.getrefcount, mutable)
+        others = map(sub, counts, map(times.__getitem__, ids_of(mutable))) if times else counts
+        long_lived = compress(mutable, map(not_, _are_made(others)))
         own = set(map(id, (*vars(self).values(), vars(self), self.dispatch_table, without)))
         return _sum_in_bytes(sum(filterfalse(own.__contains__, ids_of(long_lived))))
 
@@ -634,6 +642,7 @@ class _NullSink:
 
 
 _MUTABLE_IDS = frozenset(map(id, (list, dict, set, bytearray, types.CellType)))
+_TUPLE_IDS = frozenset((id(tuple),))
 _NEW_IDS = frozenset(map(id, (tuple, list, dict, set)))
 _MODULE_OBJECTS = references.MODULE_OBJECTS
 _HANDLERS: dict[int, Callable[[Pickler, Any], Any]] = reducers.HANDLERS.by_id
@@ -756,6 +765,11 @@ def _in_order(numbers: array[int]) -> array[int]:
 
 
 _MANY = 1_000
+
+
+def _are_made(counts: Iterable[int]) -> list[bool]:
+    """Whether a reducer made each of the objects that are held so often. A list: `compress` holds the object meanwhile."""
+    return list(map(_OF_MADE.__ge__, counts))
 
 
 def _sum_in_bytes(total: int) -> bytes:

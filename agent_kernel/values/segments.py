@@ -235,8 +235,12 @@ class Segments(msgspec.Struct):
         return all(self._walk(segment, anchors) for segment in holding)
 
     def walk_new(self, known: Collection[bytes], anchors: Collection[int]) -> bool:
-        """Walk the segments that were not seen before, and all of them if one holds what someone else holds too."""
-        fresh = [segment for segment in self.segments if segment.mark not in known]
+        """Walk the segments that were not seen before, and all of them if one holds what someone else holds too.
+
+        What is there twice was seen once: the same rows may stand in two containers, or in two places of one.
+        """
+        times = Counter(segment.mark for segment in self.segments)
+        fresh = [segment for segment in self.segments if segment.mark not in known or times[segment.mark] > 1]
         if not all(self._walk(segment, anchors) for segment in fresh):
             return False
         unexplained = len(self.reach.ids) > len(self.values) and any(

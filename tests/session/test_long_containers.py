@@ -210,6 +210,96 @@ def test_sharing_deep_inside_is_found_before_anything_is_replaced() -> None:
         assert nb.look("rows[800]['t'] is rows[1]['t']")
 
 
+_SLOTTED = """
+class Slotted:
+    __slots__ = ("parts",)
+    def __init__(self):
+        self.parts = []
+"""
+# The rows, a part of a row that is equal to that of a row far away, and the change that makes them one.
+ONE_PART = {
+    "slots": (_SLOTTED + "rows = [Slotted() for n in range(1000)]", "rows[{0}].parts"),
+    "slots in a dict": (_SLOTTED + "rows = {n: Slotted() for n in range(1000)}", "rows[{0}].parts"),
+    "slots beside lists": (_SLOTTED + "rows = [Slotted() if n % 2 else [n] for n in range(1001)]", "rows[{0}].parts"),
+    "an object with slots in a row": (_SLOTTED + "rows = [[Slotted()] for n in range(1000)]", "rows[{0}][0]"),
+    "a deque": ("from collections import deque\nrows = [{'q': deque()} for n in range(1000)]", "rows[{0}]['q']"),
+    "a NaN": ("rows = [{'x': float('nan')} for n in range(1000)]", "rows[{0}]['x']"),
+}
+
+
+@pytest.mark.parametrize(("made", "part"), ONE_PART.values(), ids=ONE_PART)
+def test_an_equal_part_of_a_row_far_away_is_shared_from_there_on(made: str, part: str) -> None:
+    one, other = part.format(1), part.format(801)
+    with Notebook() as nb:
+        before = nb.run(made)
+        shared = nb.run(f"{one} = {other}")
+        assert names_changed(shared) == {"rows"}
+        nb.checkout(before)
+        assert nb.look(f"{one} is {other}") is False
+        nb.checkout(shared)
+        assert nb.look(f"{one} is {other}")
+
+
+def test_what_is_put_into_slots_of_a_row_changes_with_its_own_variable() -> None:
+    with Notebook() as nb:
+        nb.run(_SLOTTED + "rows = [Slotted() for n in range(1000)]\npart = []")
+        nb.run("rows[5].parts = part")
+        report = nb.run("part.append(1)")
+        assert names_changed(report) == {"part", "rows"}
+        nb.session.undo()
+        assert nb.look("(part is rows[5].parts, part)") == (True, [])
+        nb.checkout(report)
+        assert nb.look("(part is rows[5].parts, rows[5].parts)") == (True, [1])
+
+
+def test_to_change_one_of_many_objects_with_slots_walks_one_segment(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Notebook() as nb:
+        nb.run(_SLOTTED + "rows = [Slotted() for n in range(2000)]")
+        walks: list[object] = []
+        find = aliases.find_shared_below
+        monkeypatch.setattr(aliases, "find_shared_below", lambda *given: walks.append(given) or find(*given))
+        nb.run("rows[5].parts.append(1)")
+        assert len(walks) == 1
+
+
+_MANY_ROWS = "[{'n': n} for n in range(2500)]"
+# Cells, and what holds of the rows after the last one.
+TWICE = {
+    "a copy, and a document with another": (
+        [f"rows = {_MANY_ROWS}", "copy = list(rows)", "document = {'rows': list(rows)}"],
+        "copy[7] is rows[7] and document['rows'][7] is rows[7]",
+    ),
+    "what begins further on, and a document with all": (
+        [f"rows = {_MANY_ROWS}", "rest = rows[500:]", "document = {'rows': rows}"],
+        "rest[0] is rows[500] and document['rows'] is rows",
+    ),
+    "two in one document": (
+        [f"document = {{'a': {_MANY_ROWS}, 'b': {_MANY_ROWS}}}", "document['b'][200:600] = document['a'][200:600]"],
+        "document['b'][300] is document['a'][300]",
+    ),
+    "two places of one list": (
+        [f"rows = {_MANY_ROWS}", "rows += rows[200:600]", "rows"],
+        "rows[2500] is rows[200] and rows[2899] is rows[599]",
+    ),
+}
+
+
+@pytest.mark.parametrize(("cells", "shared"), TWICE.values(), ids=TWICE)
+def test_rows_that_stand_in_two_long_containers_are_shared_though_both_were_seen_before(
+    cells: list[str], shared: str
+) -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        first = nb.run("pass")
+        *_, last = map(nb.run, cells)
+        nb.checkout(first)
+        nb.checkout(last)
+        assert nb.look(shared)
+    with Notebook(Repository.open(store)) as nb:
+        nb.checkout(last)
+        assert nb.look(shared)
+
+
 WITHIN = {
     "a list in a dict": ("rows = [{'v': [n]} for n in range(1000)]", "part = rows[7]['v']", "rows[7]['v'] is part"),
     "a list in a dict of dicts": (
