@@ -296,6 +296,13 @@ class FillEnum(Fill):
         return restore.enum_fill, (self.kind, [(name, *held) for name, held in self.attributes.items()])  # type: ignore[misc]
 
 
+class FillValues(Fill):
+    """Pickles as: give members of an enum their values, by name, once there are members that these may lead to."""
+
+    def __reduce__(self) -> Any:
+        return restore.enum_values, (self.kind, self.attributes)
+
+
 class FillMembers(Fill):
     """Pickles as: set these attributes on the members of an enum."""
 
@@ -420,6 +427,11 @@ class Body:
         self.rest: list[Fill] = [FillOne(kind, {name: found}) for name, found in rest.items()]
         if issubclass(kind, enum.Enum):
             members: dict[str, object] = {name: _find_arguments(member) for name, member in kind.__members__.items()}
+            later = _values_for_later(kind)
+            stand_in = {id(member): restore.NoValueYet() for member in later.values()}
+            members |= {name: (stand_in[id(member)], ()) for name, member in later.items()}
+            values: dict[str, object] = {name: member._value_ for name, member in later.items()}
+            self.rest = [*([FillValues(kind, values)] if values else []), *self.rest]
             extras: dict[str, object] = {name: e for name, member in kind.__members__.items() if (e := _extra(member))}
             self.early += [FillEnum(kind, members)] if members else []
             self.rest += [FillMembers(kind, extras)] if extras else []
@@ -537,6 +549,17 @@ def _find_arguments(member: Any) -> tuple[object, object]:
     if base is object or restore.container_of(type(member)) is not None:
         return member._value_, ()
     return member._value_, base.__reduce__(member)[1]
+
+
+def _values_for_later(kind: type[enum.Enum]) -> dict[str, Any]:
+    """By name the members whose values are not plain, where nothing but the value makes a member, and no data type does."""
+    if restore.maker_of(kind) is not object:
+        return {}
+    return {name: member for name, member in kind.__members__.items() if not _is_plain_value(member._value_)}
+
+
+def _is_plain_value(value: Any) -> bool:
+    return all(map(_is_plain_value, value)) if type(value) is tuple else id(type(value)) in ATOM_IDS
 
 
 # What makes a bare member leaves these empty; what fills them may be the notebook's.

@@ -92,6 +92,51 @@ def test_members_of_an_enum_keep_what_they_hold() -> None:
         assert again.look("held[0] is A.ONE and held[1] is A.ONE['z'] is B.ONE and A({'x': [1]}) is A.ONE")
 
 
+# An enum whose values are no numbers or texts, a cell that lets a value lead to a member, and what holds from there on.
+LEADING = {
+    "a list": (
+        "class Step(enum.Enum):\n    FIRST = []\n    LAST = [1]",
+        "Step.FIRST.value.append({Step.LAST: Step.FIRST})",
+        "Step.FIRST.value == [{Step.LAST: Step.FIRST}]",
+    ),
+    "a list in a tuple": (
+        "class Step(enum.Enum):\n    FIRST = ([], 1)\n    LAST = ([], 2)",
+        "Step.FIRST.value[0].append(Step.LAST)",
+        "Step.FIRST.value[0] == [Step.LAST]",
+    ),
+    "an object": (
+        "class State:\n    next = None\nclass Step(enum.Enum):\n    FIRST = State()\n    LAST = State()",
+        "Step.FIRST.value.next = Step.LAST",
+        "Step.FIRST.value.next is Step.LAST",
+    ),
+    "a list that became equal to another": (
+        "class Step(enum.Enum):\n    FIRST = []\n    ALSO = FIRST\n    LAST = [1]",
+        "Step.FIRST.value.append(1)",
+        "Step.ALSO is Step.FIRST is not Step.LAST and Step.FIRST.value == [1]",
+    ),
+    "in another enum": (
+        "class Other(enum.Enum):\n    ONE = {}\nclass Step(enum.Enum):\n    FIRST = [Other.ONE]\n    LAST = {}",
+        "Other.ONE.value[Step.LAST] = Step.FIRST",
+        "Step.FIRST.value[0].value == {Step.LAST: Step.FIRST}",
+    ),
+}
+
+
+@pytest.mark.parametrize(("made", "leads", "holds"), LEADING.values(), ids=LEADING)
+def test_the_value_of_a_member_may_lead_to_members(made: str, leads: str, holds: str) -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        before = nb.run(f"import enum\n{made}")
+        after = nb.run(leads)
+        nb.checkout(before)
+        assert nb.look(f"not ({holds})")
+        nb.checkout(after)
+        assert nb.look(holds)
+    with Notebook(Repository.open(store)) as again:
+        again.checkout(after)
+        assert again.look(f"{holds} and Step(Step.FIRST.value) is Step.FIRST and list(Step) == [Step.FIRST, Step.LAST]")
+
+
 HASHED = """
 class K:
     {body}

@@ -236,6 +236,29 @@ def enum_fill(made: Any, members: list[tuple[str, object, tuple[object, ...]]]) 
             type.__setattr__(made, "_iter_member_", machinery.Flag.__dict__["_iter_member_by_def_"])
 
 
+class NoValueYet:
+    """Stands for the value of a member that gets it once there are members: it may lead to some, or be equal to another by now."""
+
+
+def enum_values(made: Any, values: dict[str, object]) -> None:
+    """Give members the values that others stood for."""
+    if not current().fills(made):
+        return
+    for name, value in values.items():
+        object.__setattr__(made.__members__[name], "_value_", value)
+    by_value = list(made._value2member_map_.items())
+    made._value2member_map_.clear()
+    for value, member in by_value:
+        found = member._value_ if type(value) is NoValueYet else value
+        try:
+            made._value2member_map_.setdefault(found, member)
+        except TypeError:  # it has no hash: since Python 3.12 an enum keeps it elsewhere
+            if "_unhashable_values_" in vars(made):
+                made._unhashable_values_.append(found)
+            if "_unhashable_values_map_" in vars(made):
+                made._unhashable_values_map_.setdefault(member._name_, []).append(found)
+
+
 # By which Python's bookkeeping makes a member.
 _MAKES_MEMBERS = ("_use_args_", "_new_member_", "__init__")
 
