@@ -234,9 +234,7 @@ def attributes_of(value: object) -> dict[str, object] | None:
     kind = type(value)
     if id(kind) in ATOM_IDS or issubclass(kind, type) or not kind.__dictoffset__:
         return None
-    if kind is types.SimpleNamespace:
-        return vars(value)
-    return instance_dict(value) if module_name(kind) == "__main__" else None
+    return instance_dict(value) if module_name(kind) == "__main__" or kind is types.SimpleNamespace else None
 
 
 def can_be_filled(found: object) -> bool:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from collections.abc import Set as AbstractSet
 from itertools import chain, compress, islice, repeat, tee
 from operator import add, attrgetter, itemgetter, mul, not_, sub
-from types import BuiltinFunctionType, CellType, FunctionType, MappingProxyType, ModuleType
+from types import BuiltinFunctionType, CellType, FunctionType, MappingProxyType, ModuleType, SimpleNamespace
 from typing import Any, Generic, TypeVar, cast
 
 from xxhash import xxh3_128_digest
@@ -157,7 +157,7 @@ def instance_dict(value: object) -> dict[str, object]:
     """The instance's own attributes, through the interpreter's slot and past any `__dict__` that a class defines."""
     for base in reversed(bases_of(type(value))):
         slot: Any = entry(class_dict(base), "__dict__")
-        if is_dict_slot(slot) and base is not type:
+        if (is_dict_slot(slot) and base is not type) or slot is DICT_OF_NAMESPACES:
             with contextlib.suppress(AttributeError):  # what a proxy in C stands for may have none
                 found: dict[str, object] = slot.__get__(value)
                 return found
@@ -192,6 +192,10 @@ def shallow_size(value: object) -> int:
 
 
 _IMPOSSIBLE = 1 << 44
+
+
+# It gives the attributes of a `SimpleNamespace`, as the slot of other classes does, and cannot be set.
+DICT_OF_NAMESPACES: object = class_dict(SimpleNamespace)["__dict__"]
 
 
 class _Sample:

@@ -137,6 +137,43 @@ def test_the_value_of_a_member_may_lead_to_members(made: str, leads: str, holds:
         assert again.look(f"{holds} and Step(Step.FIRST.value) is Step.FIRST and list(Step) == [Step.FIRST, Step.LAST]")
 
 
+# A class made of `SimpleNamespace`, what it is made with, and what holds after a cell changed one of its objects.
+NAMESPACES = {
+    "plain": ("class Kind(types.SimpleNamespace): pass", "Kind(a=[1])", "kept.a is one.a and one.a == [1, 2]"),
+    "that wants arguments": (
+        "calls = []\nclass Kind(types.SimpleNamespace):\n    def __init__(self, a): calls.append(a); super().__init__(a=a)",
+        "Kind([1])",
+        "calls == [[1, 2]] and calls[0] is one.a",
+    ),
+    "with slots": (
+        "class Kind(types.SimpleNamespace):\n    __slots__ = ('held',)",
+        "Kind(a=[1])\none.held = one.a",
+        "one.held is one.a and one.a == [1, 2] and 'held' not in vars(one)",
+    ),
+    "that answers for any name": (
+        "class Kind(types.SimpleNamespace):\n    def __getattr__(self, name): raise KeyError(name)",
+        "Kind(a=[1])",
+        "one.me is one and one.a == [1, 2]",
+    ),
+}
+
+
+@pytest.mark.parametrize(("made", "makes", "holds"), NAMESPACES.values(), ids=NAMESPACES)
+def test_an_object_of_a_class_made_of_simple_namespace_comes_back(made: str, makes: str, holds: str) -> None:
+    store = MemoryStore()
+    with Notebook(Repository.open(store)) as nb:
+        before = nb.run(f"import types\n{made}\none = {makes}\nkept = one\nattributes = vars(one)")
+        after = nb.run("one.a.append(2); one.me = one")
+        assert [*before.unsaved, *after.unsaved] == []
+        nb.checkout(before)
+        assert nb.look("one.a == [1] and kept is one and not hasattr(types.SimpleNamespace(**vars(one)), 'me')")
+        nb.checkout(after)
+        assert nb.look(f"{holds} and vars(one) is attributes")
+    with Notebook(Repository.open(store)) as again:
+        again.checkout(after)
+        assert again.look(f"{holds} and vars(one) is attributes and type(one) is Kind and kept is one")
+
+
 HASHED = """
 class K:
     {body}

@@ -700,7 +700,7 @@ def _filled_slots(value: Any, bases: Iterable[type]) -> dict[str, object]:
 
 def _slots_of(kind: type) -> Iterator[tuple[str, types.MemberDescriptorType]]:
     for name, found in list(class_dict(kind).items()):
-        if type(found) is types.MemberDescriptorType:
+        if type(found) is types.MemberDescriptorType and name != "__dict__":  # of `SimpleNamespace`: all attributes
             yield name, found
 
 

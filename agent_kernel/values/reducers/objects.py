@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent_kernel.values.aliases import BYTE_OWNERS, Span
 from agent_kernel.values.definitions import ANY_NAME
-from agent_kernel.values.introspection import bases_of, class_dict, derives_from, module_name
+from agent_kernel.values.introspection import DICT_OF_NAMESPACES, bases_of, class_dict, derives_from, module_name
 from agent_kernel.values.pickler import reduce
 from agent_kernel.values.reducers import (
     Handler,
@@ -128,6 +128,8 @@ def _handler_for_state(kind: type[Any]) -> Handler:
         return reduce_of_argparse
     if not is_notebook_type(kind) and instances.is_tuple_made_in_python(kind):
         return instances.reduce_tuple
+    if is_notebook_type(kind) and derives_from(kind, types.SimpleNamespace) and _adds_to_attributes(kind):
+        return instances.reduce_slotted
     if is_notebook_type(kind) and instances.answers_for_slots(kind):
         return instances.reduce_slotted
     if _answers_for_any_name(kind):
@@ -144,6 +146,11 @@ def _handler_for_state(kind: type[Any]) -> Handler:
 def _lends_attributes(kind: type[Any]) -> bool:
     """Whether the attribute dict of an object can be asked for: a future of asyncio's has one, and keeps it to itself."""
     return bool(kind.__dictoffset__) and any("__dict__" in vars(base) for base in kind.__mro__)
+
+
+def _adds_to_attributes(kind: type[Any]) -> bool:
+    """Whether objects have slots, or answer for any name: the way in which a `SimpleNamespace` is saved knows nothing of either."""
+    return instances.is_made_of_slots(kind) or _answers_for_any_name(kind)
 
 
 def _answers_for_any_name(kind: type[Any]) -> bool:
@@ -165,7 +172,9 @@ def can_be_made_bare(kind: type) -> bool:
 def _hides_attributes(kind: type) -> bool:
     """Whether a class defines `__dict__` itself, so that its objects' attributes cannot be read or set by that name."""
     found = next((class_dict(base)["__dict__"] for base in bases_of(kind) if "__dict__" in class_dict(base)), None)
-    return bool(kind.__dictoffset__) and found is not None and type(found) is not types.GetSetDescriptorType
+    if found is None or found is DICT_OF_NAMESPACES:
+        return False
+    return bool(kind.__dictoffset__) and type(found) is not types.GetSetDescriptorType
 
 
 def refuse_hidden_attributes(pickler: Pickler, value: Any) -> Any:
