@@ -843,7 +843,8 @@ def cuts_of(dumped: Dumped, members: Mapping[str, object]) -> dict[str | int, Cu
         return {}
     if dumped.layout.within:
         return dict(zip(map(id, cut.values), cut.cuts, strict=True))
-    return {tuple(members)[dumped.layout.long]: cut.cuts[0]}
+    names = tuple(members)  # of what was dumped beside others, perhaps the long container's alone
+    return {names[dumped.layout.long if len(names) > 1 else 0]: cut.cuts[0]}
 
 
 def _place(dumped: Dumped, members: Mapping[str, object]) -> tuple[str, str]:

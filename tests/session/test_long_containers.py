@@ -267,6 +267,18 @@ def test_to_change_one_of_many_objects_with_slots_walks_one_segment(monkeypatch:
         assert len(walks) == 1
 
 
+def test_what_joins_a_long_list_and_a_holder_of_its_rows_is_saved_with_them() -> None:
+    with Notebook() as nb:
+        nb.run("rows = [[n] for n in range(600)]")
+        nb.run("first = [rows[3]]")
+        before = nb.run("rows[5].append(1)")
+        after = nb.run("pair = (rows, []); rows[7] = 5")
+        assert [*after.unsaved] == []
+        nb.checkout(before)
+        nb.checkout(after)
+        assert nb.look("pair[0] is rows and first[0] is rows[3] and rows[7] == 5")
+
+
 _MANY_ROWS = "[{'n': n} for n in range(2500)]"
 # Cells, and what holds of the rows after the last one.
 TWICE = {
