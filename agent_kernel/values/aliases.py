@@ -413,7 +413,8 @@ def reach(values: Iterable[object], dump: Dump, stops: Collection[int] = ()) -> 
         if type(value) is types.FunctionType:
             found.ids.add(id(value.__dict__))  # from which the walk starts
     libraries = {item for item, named in dump.named.items() if not named.reference.is_own}
-    found.ids.update(_find_below_tuples(value for value in values if id(type(value)) in _UNCHANGING_IDS))
+    tuples = (value for value in values if id(type(value)) in _UNCHANGING_IDS)
+    found.ids.update(_find_below_tuples(tuples, entered=set(stops)))
     leaves = dump.class_level.union(libraries, stops, ids_of(dump.large_caches))
     roots = [root for root in _find_roots(values, dump) if id(root) not in libraries and id(root) not in stops]
     _walk([*roots, *dump.roots], found, dump, leaves=leaves)
@@ -622,10 +623,10 @@ def _walk(
         objects: ids of those that count as reached where a tuple is that leads to them and has other holders.
         shut: ids of those that count as reached, and are not entered.
     """
-    visited = {id(value) for value in level}.union(leaves)
+    entered = set(leaves)  # and tuples below which all was found: of tuples in tuples each level may be shared
+    visited = {id(value) for value in level} | entered
     seen = len(visited)
     only_tracked = not _may_hold_bytearrays(dump)
-    entered: set[int] = set()  # tuples below which all was found: of tuples in tuples each level may be shared
     while level:
         below = referents(level)
         level = []  # no holder of what is counted

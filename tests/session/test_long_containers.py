@@ -758,3 +758,20 @@ def test_a_changed_list_is_digested_once_in_a_commit(monkeypatch: pytest.MonkeyP
         nb.run("rows[7] = ''.join(['oth', 'er'])")
         assert not names_changed(nb.run("rows"))
         assert names_changed(nb.run("rows[7] = 'again'")) == {"rows"}
+
+
+@pytest.mark.parametrize("kind", ["tuple", "list"])
+@pytest.mark.parametrize("holder", ["v", "[v]", "(v, [])", "{'rows': v}"])
+@pytest.mark.parametrize("taken", ["v[5_000:]", "list(v[5_000:])", "v[5_000:7_500]"])
+def test_rows_that_a_slice_takes_of_a_container_with_two_holders_stay_the_same_rows(
+    kind: str, holder: str, taken: str
+) -> None:
+    with Notebook() as nb:
+        nb.run(f"v = {kind}([n, [n]] for n in range(10_000))")
+        nb.run(f"w = {holder}")
+        made = nb.run(f"part = {taken}")
+        nb.run("v = w = part = None")
+        nb.checkout(made)
+        assert nb.look("all(one is other for one, other in zip(part, v[5_000:]))")
+        assert names_changed(nb.run("part[7][1].append(1)")) == {"part", "v", "w"}
+        assert nb.look("v[5_007][1]") == [5_007, 1]
