@@ -431,9 +431,9 @@ class PylabNames:
 
     @contextmanager
     def moving(self, *, has_run: bool) -> Generator[None]:
-        """Go in the block to a state in which it had run, or had not. Without effect where it did not run in this process."""
+        """Go in the block to a state in which it had run, or had not."""
         before = self.has_run
-        self.has_run = has_run if self.bound else before
+        self.has_run = has_run
         try:
             yield
         except BaseException:

@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import time
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
@@ -599,9 +599,14 @@ class Session(Committing):
         with self._taking_on(loaded, self._has_pylab_with(*draft.other_parents)):
             return self._record(writer, tree, draft, began, loaded.find_not_loaded(tree))
 
-    def _has_pylab_with(self, *others: ObjectId) -> bool:
-        """Whether `%pylab` had run here, or in a state that is joined with this one."""
-        return self.workspace.living.process.pylab.has_run or any(ran_pylab(self.repo, other) for other in others)
+    def _has_pylab_at(self, commit: ObjectId | None) -> bool | None:
+        """Whether `%pylab` had run at a commit; None where it did not run in this process, which then has none of its names."""
+        return ran_pylab(self.repo, commit) if self.workspace.living.process.pylab.bound else None
+
+    def _has_pylab_with(self, *others: ObjectId) -> bool | None:
+        """Whether `%pylab` had run here, or in a state that is joined with this one; None where it did not run in this process."""
+        pylab = self.workspace.living.process.pylab
+        return (pylab.has_run or any(ran_pylab(self.repo, other) for other in others)) if pylab.bound else None
 
     def _fast_forward(self, other: ObjectId, loaded: Loaded, draft: Draft, note: str) -> Report:
         before = self._position
@@ -649,7 +654,7 @@ class Session(Committing):
         generators, note = prepare_generators(self.repo, to.commit, keep=keep_random, partial=partial)
         absent_names = loaded.find_not_loaded(target)
         changed = live_changes(self.repo, self._tree, target, self._not_loaded, absent_names)
-        with self._taking_on(loaded, ran_pylab(self.repo, to.commit)):
+        with self._taking_on(loaded, self._has_pylab_at(to.commit)):
             self._go(Head(to.branch, to.commit), message)
             self._tree, self._not_loaded = target, absent_names
             self._restarted = self._restarted and bool(absent_names)
@@ -741,7 +746,7 @@ class Session(Committing):
         if target is not None and not keep_random and not note:
             draft.random = self.repo.commit_at(target).random
         left = self.head
-        with self._taking_on(loaded, ran_pylab(self.repo, target)):
+        with self._taking_on(loaded, self._has_pylab_at(target)):
             report = self._record(self.repo.writer(), tree, draft, began, absent_names)
             self._operations = then or self._operations
             generators()
@@ -870,11 +875,11 @@ class Session(Committing):
         """Go somewhere in the block, and the variables with it: an interrupt finds both moved, or neither.
 
         Args:
-            has_pylab: whether `%pylab` had run there; None: where it is now, its names stay.
+            has_pylab: whether `%pylab` had run there; None: what it bound stays as it is.
         """
         pylab = self.workspace.living.process.pylab
         with uninterrupted(), self._publishing:
-            with pylab.moving(has_run=pylab.has_run if has_pylab is None else has_pylab):
+            with nullcontext() if has_pylab is None else pylab.moving(has_run=has_pylab):
                 yield
             self.workspace.take_on(loaded)
             if has_pylab is not None:

@@ -29,9 +29,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from agent_kernel.values.introspection import (
+    ATOM_IDS,
     addresses,
     ids_in,
     ids_of,
+    ids_of_types,
     is_among,
     module_name,
     of_types,
@@ -442,7 +444,8 @@ def reach_of_saved(values: Iterable[object], dump: Dump, saved: list[object], no
     found.ids.update(ids_of(of_types(over, _MUTABLE_IDS)), _find_weakly_held(followed))
     tuples = of_types(over, _UNCHANGING_IDS)
     found.ids.update(
-        _find_below_tuples(chain(tuples, (value for value in values if id(type(value)) in _UNCHANGING_IDS)))
+        _find_long(tuples),
+        _find_below_tuples(chain(tuples, (value for value in values if id(type(value)) in _UNCHANGING_IDS))),
     )
     if dump.named:  # the pickler was told of all of these, but not every one was met
         found.ids -= dump.named.keys() - _find_in_containers(followed, dump.named.keys())
@@ -642,15 +645,16 @@ def _walk(
             shared_here = _find_with_more_references(mutable, copies)
             found.ids.update(shared_here.difference(visited), shared_here.intersection(dump.named))
         del mutable
+        tuples = of_types(followed, _UNCHANGING_IDS)
+        found.ids.update(_find_long(tuples))
         if not found.complete:
-            tuples = of_types(followed, _UNCHANGING_IDS)
             shared = _find_with_more_references(tuples, copies) if tuples else ()
             found.ids.update(
                 _find_below_tuples((value for value in tuples if id(value) in shared), objects, entered)
                 if shared
                 else ()
             )
-            del tuples
+        del tuples
         if only_tracked:  # the collector leaves dicts and tuples alone that hold nothing but texts and numbers
             followed = that_lead_on(followed)
         fresh = dict(zip(ids_of(followed), followed, strict=True))
@@ -692,6 +696,19 @@ def _find_below_tuples(
         level = [value for value in of_types(below, _UNCHANGING_IDS) if id(value) not in visited]
         visited.update(ids_of(level))
     return found
+
+
+def _find_long(tuples: list[Any]) -> set[int]:
+    """The ids of long tuples that hold more than numbers and texts.
+
+    A variable that is bound to one is cut into segments, and its rows count as held by nobody else: it is told by the tuple
+    that another one holds them, too.
+    """
+    long = [value for value in tuples if len(value) >= _LONG_TUPLE]
+    return {id(value) for value in long if not ids_of_types(tuple(value)) <= ATOM_IDS}
+
+
+_LONG_TUPLE = 100  # no container that is cut is shorter
 
 
 def _find_with_more_references(mutable: list[Any], copies: int) -> set[int]:

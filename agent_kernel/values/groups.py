@@ -691,6 +691,10 @@ def _cut_with_others(
     """Dump a group whose member `long` is cut into segments; None if its parts hang together too much for that."""
     value = members[long]
     others = tuple(member for name, member in members.items() if name != long)
+    if type(value) is tuple:  # no walk says whether it was met: by itself nobody sees that, but its rows are in both
+        _, leading = _dump_around([], others, {id(value): 0}, names, namespace)
+        if not leading or any(leading):
+            return None
     others_dump = _dump_shared([others], names, namespace)
     near = reach(others, others_dump)
     shared_ids = find_possibly_shared(others, others_dump, holders=2)
@@ -763,7 +767,8 @@ def _dump_around(
 ) -> tuple[Dump, list[set[int]]]:
     """Dump what segments refer to, and then the values, and say which of the long containers each is seen to lead to.
 
-    None of them if one is met too early: segments have to be loaded before that can be.
+    None of them if one is met too early, as segments have to be loaded before that can be, and where something needs care,
+    which only a whole dump takes.
     """
     leading: list[set[int]] = []
 
@@ -783,7 +788,10 @@ def _dump_around(
             leading.append(set(pickler.met[before:]))
         return pickler, sink.getvalue()
 
-    pickler = write_with_nans(write, namespace)
+    try:
+        pickler = write_with_nans(write, namespace)
+    except FOREIGN:
+        return Dump(), []
     dump = pickler.dump_record
     if not leading or pickler.dicts_met():
         return dump, []

@@ -775,3 +775,55 @@ def test_rows_that_a_slice_takes_of_a_container_with_two_holders_stay_the_same_r
         assert nb.look("all(one is other for one, other in zip(part, v[5_000:]))")
         assert names_changed(nb.run("part[7][1].append(1)")) == {"part", "v", "w"}
         assert nb.look("v[5_007][1]") == [5_007, 1]
+
+
+HELD_WITH_ROWS = {
+    "a list with what cannot be saved": "[lock, v]",
+    "a tuple with what cannot be saved": "(lock, v)",
+    "a dict with what cannot be saved": "{1: v, 2: lock}",
+    "a tuple in a list": "[(v, 1)]",
+    "an object": "Box(v)",
+    "an object in a list": "[Box(v)]",
+    "an object with a tuple": "Box((v,))",
+    "a function's default": "(lambda rows=v: rows)",
+    "rows that one more variable holds parts of": "[v, shared]",
+}
+
+
+@pytest.mark.parametrize("kind", ["tuple", "list"])
+@pytest.mark.parametrize("rows", [900, 2_500])
+@pytest.mark.parametrize("holder", HELD_WITH_ROWS.values(), ids=HELD_WITH_ROWS)
+def test_rows_of_a_long_container_are_one_with_those_that_another_value_holds_by_it(
+    holder: str, rows: int, kind: str
+) -> None:
+    reach_row = """
+def row(held):
+    for _ in range(9):
+        if len(held if isinstance(held, (list, tuple)) else ()) > 100:
+            return held[3]
+        parts = held.values() if isinstance(held, dict) else held if isinstance(held, (list, tuple)) else vars(held).values()
+        parts = held.__defaults__ if callable(held) else parts
+        held = next(one for one in parts if isinstance(one, (list, tuple, dict, Box)) and one is not shared)
+"""
+    with Notebook() as nb:
+        nb.run("import threading\nlock = threading.Lock()\nclass Box:\n    def __init__(self, held): self.held = held")
+        nb.run(f"shared = []\n{reach_row}\nv = {kind}({{'n': n, 'tags': [n], 'all': shared}} for n in range({rows}))")
+        made = nb.run(f"held = {holder}")
+        assert nb.look("row(held) is v[3]")
+        nb.run("v[3]['tags'].append(-1)")
+        nb.run("v = held = shared = None")
+        nb.checkout(made)
+        assert nb.look("row(held) is v[3] and v[3]['tags'] == [3]")
+        assert nb.look("all(one['all'] is shared for one in v)")
+        assert names_changed(nb.run("row(held)['tags'].append(-2)")) >= {"v", "held"}
+
+
+@pytest.mark.parametrize("kind", ["tuple", "list"])
+def test_what_cannot_be_saved_beside_a_long_container_is_all_that_is_left_out(kind: str) -> None:
+    with Notebook() as nb:
+        nb.run(f"import threading\nv = {kind}([n] for n in range(2_500))")
+        made = nb.run("held = [threading.Lock(), v, 'text']")
+        assert [unsaved.type for unsaved in made.unsaved] == ["_thread.lock"]
+        nb.run("v = held = None")
+        nb.checkout(made)
+        assert nb.look("held[1][7] is v[7] and held[2] == 'text' and not held[0].locked()")
