@@ -691,11 +691,6 @@ def _cut_with_others(
     """Dump a group whose member `long` is cut into segments; None if its parts hang together too much for that."""
     value = members[long]
     others = tuple(member for name, member in members.items() if name != long)
-    # No walk says whether a tuple was met: by itself nobody sees that, but its rows are in both.
-    if id(type(value)) == id(tuple):
-        _, leading = _dump_around([], others, {id(value): 0}, names, namespace)
-        if not leading or any(leading):
-            return None
     others_dump = _dump_shared([others], names, namespace)
     near = reach(others, others_dump)
     shared_ids = find_possibly_shared(others, others_dump, holders=2)
